@@ -1,0 +1,57 @@
+package guard
+
+import "strings"
+
+// ParseList reads the text form of several tokens, joined by commas: one per
+// resource. It refuses an empty text, and two tokens for one resource, with
+// an error that matches ErrMalformed.
+func ParseList(text string) ([]Token, error) {
+	tokens := make([]Token, 0, 1+strings.Count(text, ","))
+	for part := range strings.SplitSeq(text, ",") {
+		t, err := Parse(part)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, t)
+	}
+	if err := ValidateList(tokens); err != nil {
+		return nil, err
+	}
+	return tokens, nil
+}
+
+// FormatList returns the text form of several tokens, which ParseList reads
+// back. It refuses what ParseList would.
+func FormatList(tokens []Token) (string, error) {
+	if err := ValidateList(tokens); err != nil {
+		return "", err
+	}
+	var b []byte
+	for i, t := range tokens {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = t.append(b)
+	}
+	return string(b), nil
+}
+
+// ValidateList reports whether tokens may travel in one write: at least one,
+// each valid, one per resource. The error matches ErrMalformed, or ErrNoToken
+// when there is none.
+func ValidateList(tokens []Token) error {
+	if len(tokens) == 0 {
+		return &RefusedError{Reason: ErrNoToken}
+	}
+	seen := make(map[string]struct{}, len(tokens))
+	for _, t := range tokens {
+		if err := t.Validate(); err != nil {
+			return err
+		}
+		if _, twice := seen[t.Resource]; twice {
+			return malformed(t, "two tokens for one resource")
+		}
+		seen[t.Resource] = struct{}{}
+	}
+	return nil
+}
