@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,16 +38,6 @@ type EtcdConfig struct {
 	AuthTokenTTL int
 	// Fsync makes it write as in production.
 	Fsync bool
-}
-
-// EtcdMember is one process of an etcd.
-type EtcdMember struct {
-	name string
-	bin  string
-	dir  string
-	args []string
-	addr string
-	proc *process
 }
 
 // Etcd returns the single node that the tests of this process share. Keep to a
@@ -129,8 +118,9 @@ func tryEtcd(bin string, c EtcdConfig) (*EtcdServer, func(), error) {
 	if e.members, err = newMembers(bin, dir, c); err == nil {
 		var g errgroup.Group
 		for _, m := range e.members {
+			m.server = e
 			e.endpoints = append(e.endpoints, m.addr)
-			g.Go(func() error { return m.start("/health") })
+			g.Go(func() error { return m.start(m.healthy) })
 		}
 		err = g.Wait()
 	}
@@ -178,40 +168,6 @@ func newMembers(bin, dir string, c EtcdConfig) ([]*EtcdMember, error) {
 		m.args = append(m.args, "--initial-cluster", strings.Join(cluster, ","))
 	}
 	return members, nil
-}
-
-// start starts the member and waits for the health that the path asks for.
-func (m *EtcdMember) start(path string) error {
-	if err := os.MkdirAll(m.dir, 0o700); err != nil {
-		return err
-	}
-	proc, err := command{path: m.bin, args: m.args, logPath: filepath.Join(m.dir, "log"), onDeath: syscall.SIGKILL}.start()
-	if err != nil {
-		return err
-	}
-	m.proc = proc
-	err = proc.until(time.Minute, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.addr+path, nil)
-		if err != nil {
-			return err
-		}
-		transport := &http.Transport{DisableKeepAlives: true}
-		res, err := transport.RoundTrip(req)
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			return fmt.Errorf("health: %s", res.Status)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("start etcd: %w", err)
-	}
-	return nil
 }
 
 // enableAuth gives user root a password and turns authentication on.

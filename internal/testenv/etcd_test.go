@@ -23,12 +23,17 @@ func etcdClient(t *testing.T, c clientv3.Config) *clientv3.Client {
 	return client
 }
 
+// put writes until it is accepted: while a leader is elected it is not.
 func put(t *testing.T, client *clientv3.Client) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	_, err := client.Put(ctx, t.Name(), "v")
-	return err
+	for {
+		_, err := client.Put(ctx, t.Name(), "v")
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func TestEtcd(t *testing.T) {
@@ -42,7 +47,7 @@ func TestEtcd(t *testing.T) {
 func TestEtcdAuth(t *testing.T) {
 	t.Parallel()
 	e := testenv.StartEtcd(t, testenv.EtcdConfig{Auth: true, AuthTokenTTL: 2})
-	if err := put(t, etcdClient(t, clientv3.Config{Endpoints: e.Endpoints()})); err == nil {
+	if _, err := etcdClient(t, clientv3.Config{Endpoints: e.Endpoints()}).Put(t.Context(), "k", "v"); err == nil {
 		t.Error("a client without a password may write")
 	}
 	root := etcdClient(t, clientv3.Config{Endpoints: e.Endpoints(), Username: "root", Password: e.Password()})
