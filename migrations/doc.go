@@ -1,0 +1,13 @@
+// Package migrations is the rule of fencing tokens in SQL, as numbered files
+// that any runner can run, and a runner for them.
+//
+// The files are plain SQL, each with its way back, and may be run again:
+//
+//	psql --single-transaction -v ON_ERROR_STOP=1 -f 0001_marks.up.sql
+//
+// They install the schema "fence" into PostgreSQL 14–18: what a resource
+// remembers (fence.marks), what a new holder calls first (fence.claim), what
+// goes with every write (fence.check), and triggers that make a table itself
+// refuse stale writes (fence.protect). docs/architecture.md tells how they work
+// together.
+package migrations
