@@ -250,7 +250,7 @@ BEGIN
   IF fence.resource_flaw(resource) IS NOT NULL THEN
     PERFORM fence.malformed(fence.resource_flaw(resource));
   END IF;
-  IF issuer IS NULL OR issuer !~ '^[A-Za-z0-9_-]{0,64}$' THEN
+  IF issuer IS NULL OR NOT fence.valid_id(issuer) THEN
     PERFORM fence.malformed('issuer is not [A-Za-z0-9_-]{0,64}');
   END IF;
   PERFORM fence.own_transaction('fence.adopt()');
