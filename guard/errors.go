@@ -73,8 +73,8 @@ func (e *RefusedError) Unwrap() error { return e.Reason }
 // Outcome is Refused.
 func (e *RefusedError) Outcome() Outcome { return Refused }
 
-func refuse(m Mark, t Token, reason error) error {
-	return &RefusedError{Reason: reason, Token: t, Mark: m}
+func refuse(m *Mark, t *Token, reason error) error {
+	return &RefusedError{Reason: reason, Token: *t, Mark: *m}
 }
 
 // flawError says what is wrong with a malformed token.

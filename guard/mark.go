@@ -29,36 +29,61 @@ func (m Mark) Touched() bool { return m.Writer != 0 || m.Reader != 0 || m.Genera
 // order. The rule is pure; whoever calls it makes the decision, the new mark
 // and the write one atomic act (I1).
 func Admit(m Mark, t Token) (Mark, error) {
-	if reason := m.judge(&t); reason != nil {
-		return m, refuse(m, t, reason)
-	}
-	m.Issuer = t.Issuer
-	if t.Mode == Exclusive {
-		m.Writer, m.Holder = t.Number, t.Holder
-	} else {
-		m.Reader = max(m.Reader, t.Number)
-	}
-	return m, nil
+	err := m.admit(&t) // so small that it is inlined: neither struct is copied to call the rule
+	return m, err
 }
 
 // Claimed decides whether t has been claimed at a resource with mark m, which
 // is what a check asks. It returns nil, a refusal of Admit, or a *RefusedError
 // that matches ErrUnclaimed when Admit would admit t but nobody has claimed it.
 func Claimed(m Mark, t Token) error {
-	if reason := m.judge(&t); reason != nil {
-		return refuse(m, t, reason)
+	reason := m.judge(&t)
+	if reason == nil && (t.Mode == Exclusive && t.Number != m.Writer || t.Mode == Shared && t.Number > m.Reader) {
+		reason = ErrUnclaimed
 	}
-	if t.Mode == Exclusive && t.Number == m.Writer || t.Mode == Shared && t.Number <= m.Reader {
-		return nil
+	if reason != nil {
+		return refuse(&m, &t, reason)
 	}
-	return refuse(m, t, ErrUnclaimed)
+	return nil
 }
 
-func (m *Mark) judge(t *Token) error {
-	if t.Number <= 0 || t.Mode != Exclusive && t.Mode != Shared || t.Resource == "" {
-		return ErrMalformed
+// EndsAdmissions reports whether the claim or adoption that turns mark before
+// into after ends the admission of anybody admitted before: every claim by a
+// new writer and a reader's first after a writer do, a further reader's does
+// not. Only such a claim waits for those whom it ends.
+func EndsAdmissions(before, after Mark) bool {
+	return after.Generation != before.Generation ||
+		after.Writer != before.Writer ||
+		after.Reader != before.Reader && before.Reader <= before.Writer
+}
+
+func (m *Mark) admit(t *Token) error {
+	if reason := m.judge(t); reason != nil {
+		return refuse(m, t, reason)
 	}
-	if m.Issuer != t.Issuer && m.Touched() {
+	switch {
+	case t.Mode == Shared:
+		m.Issuer, m.Reader = t.Issuer, max(m.Reader, t.Number)
+	case t.Number != m.Writer:
+		m.Issuer, m.Writer, m.Holder = t.Issuer, t.Number, t.Holder
+	}
+	return nil
+}
+
+// judge returns the reason why m does not admit t, nil if it does.
+func (m *Mark) judge(t *Token) error {
+	sameHolder, sameIssuer := t.Holder == m.Holder, t.Issuer == m.Issuer
+	// What the mark holds is valid, so a current token need not be looked
+	// through again. flaw has the last word.
+	plain := t.Number > 0 && t.Mode.valid() &&
+		t.Resource != "" && len(t.Resource) <= MaxResourceLen && printableASCII(t.Resource) &&
+		(sameHolder || validID(t.Holder)) && (sameIssuer || validID(t.Issuer))
+	if !plain {
+		if flaw := t.flaw(); flaw != "" {
+			return flawError{flaw}
+		}
+	}
+	if !sameIssuer && m.Touched() {
 		return ErrForeign
 	}
 	if t.Mode == Shared {
@@ -71,20 +96,10 @@ func (m *Mark) judge(t *Token) error {
 		return nil
 	}
 	switch {
-	case t.Number == m.Reader, t.Number == m.Writer && t.Holder != m.Holder:
+	case t.Number == m.Reader, t.Number == m.Writer && !sameHolder:
 		return ErrDuplicate
 	case t.Number < m.Writer, t.Number < m.Reader:
 		return ErrStale
 	}
 	return nil
-}
-
-// EndsAdmissions reports whether the claim that turns mark before into after
-// ends the admission of anybody admitted before: every claim by a writer and
-// a reader's first after a writer do, a further reader's does not. Only such a
-// claim waits for those whom it ends.
-func EndsAdmissions(before, after Mark) bool {
-	return after.Generation != before.Generation ||
-		after.Writer != before.Writer ||
-		after.Reader != before.Reader && before.Reader <= before.Writer
 }

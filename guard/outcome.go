@@ -1,7 +1,5 @@
 package guard
 
-import "errors"
-
 // Outcome answers the question that every error of a write leaves: did it
 // happen?
 type Outcome uint8
@@ -32,24 +30,45 @@ func (o Outcome) String() string {
 }
 
 // OutcomeOf tells what became of a write that returned err. It is Applied for
-// nil, and Unknown for every error that does not know: an unknown outcome is
-// never reported as another (I2).
+// nil, and Unknown for every error that does not know, and for joined errors
+// that disagree: an unknown outcome is never reported as another (I2).
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Applied
 	}
-	var known interface{ Outcome() Outcome }
-	if errors.As(err, &known) {
-		return known.Outcome()
+	outcome, _ := outcomeIn(err)
+	return outcome
+}
+
+// outcomeIn walks the tree of err by itself: errors.As would stop at the first
+// of several joined errors.
+func outcomeIn(err error) (outcome Outcome, known bool) {
+	switch e := err.(type) { //nolint:errorlint // this is the unwrapping
+	case interface{ Outcome() Outcome }:
+		return e.Outcome(), true
+	case interface{ Unwrap() error }:
+		return outcomeIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, joined := range e.Unwrap() {
+			o, knows := outcomeIn(joined)
+			switch {
+			case !knows:
+			case known && o != outcome:
+				return Unknown, true
+			default:
+				outcome, known = o, true
+			}
+		}
 	}
-	return Unknown
+	return outcome, known
 }
 
 // OutcomeError is an error of a write together with what became of the write.
 type OutcomeError struct {
 	// Err is the cause.
 	Err error
-	// Known is the outcome; never Applied.
+	// Known is the outcome, and overrules one that Err has. Applied says that
+	// what failed came after the write.
 	Known Outcome
 }
 

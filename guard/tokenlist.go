@@ -6,7 +6,7 @@ import "strings"
 // resource. It refuses an empty text, and two tokens for one resource, with
 // an error that matches ErrMalformed.
 func ParseList(text string) ([]Token, error) {
-	tokens := make([]Token, 0, 1+strings.Count(text, ","))
+	var tokens []Token
 	for part := range strings.SplitSeq(text, ",") {
 		t, err := Parse(part)
 		if err != nil {
@@ -21,7 +21,7 @@ func ParseList(text string) ([]Token, error) {
 }
 
 // FormatList returns the text form of several tokens, which ParseList reads
-// back. It refuses what ParseList would.
+// back. It refuses what ValidateList refuses.
 func FormatList(tokens []Token) (string, error) {
 	if err := ValidateList(tokens); err != nil {
 		return "", err
