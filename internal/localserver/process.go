@@ -1,0 +1,96 @@
+package localserver
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Process is a running program. It is safe for use by many goroutines.
+type Process struct {
+	*os.Process
+	done chan struct{}
+	err  error
+}
+
+// Start starts cmd in a process group of its own, so that Ctrl-C in a terminal
+// reaches this process only, and arranges that it gets onDeath when this
+// process dies. It waits for cmd itself: don't call cmd.Wait.
+func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	dieWithParent(cmd.SysProcAttr, onDeath)
+	p := &Process{done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel sends the death signal when the *thread* that started the
+		// program ends (prctl(2), PR_SET_PDEATHSIG), so that thread is kept
+		// for as long as the program runs.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		p.Process = cmd.Process
+		started <- err
+		if err != nil {
+			return
+		}
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// Done is closed when the program has ended and its output has been read.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err waits for the end of the program and returns how it ended, as
+// exec.Cmd.Wait does: nil for exit code 0.
+func (p *Process) Err() error {
+	<-p.done
+	return p.err
+}
+
+// End sends signals, each with grace to take effect, and then SIGKILL, until
+// the program has ended. It returns only then.
+func (p *Process) End(grace time.Duration, signals ...syscall.Signal) {
+	for _, s := range signals {
+		if p.Signal(s) != nil {
+			break // it has ended, or is out of reach of signals
+		}
+		select {
+		case <-p.done:
+			return
+		case <-time.After(grace):
+		}
+	}
+	_ = p.Kill() // fails only if it has ended
+	<-p.done
+}
+
+// Freeze stops the program with SIGSTOP and returns when none of its threads
+// runs any more. Thaw lets it go on.
+func (p *Process) Freeze() error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop process %d: %w", p.Pid, err)
+	}
+	if err := awaitStop(p.Pid); err != nil {
+		return fmt.Errorf("wait for process %d to stop: %w", p.Pid, err)
+	}
+	return nil
+}
+
+// Thaw lets a frozen program go on.
+func (p *Process) Thaw() error {
+	if err := p.Signal(syscall.SIGCONT); err != nil {
+		return fmt.Errorf("continue process %d: %w", p.Pid, err)
+	}
+	return nil
+}
