@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+)
+
+const adoptRisk = `Adoption makes the numbers of a resource start again under another issuer.
+ - Tokens of the issuer before, current ones too, are refused from then on.
+ - It is right when the lock service lost its counter, was restored from a
+   backup, or is replaced by another one.
+ - While two lock services hand out locks for this resource, it is wrong: only
+   one of them fences. Stop the old one first.
+ - It cannot be undone. An issuer that the resource has had before cannot come
+   back: give the lock service a new issuer id first.`
+
+func (p *program) marksAdopt() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "adopt RESOURCE --issuer NEW",
+		Short: "Hand a resource to another issuer, whose numbers start again",
+		Long: adoptRisk + `
+
+Waits, as a claim does, for transactions that have passed their check. Who did
+it and when is kept in the database: see marks show. Asks for confirmation, or
+wants --yes.
+
+With --json it prints what marks show prints.`,
+		Example: `  fenceproxy marks adopt orders --issuer n7 --postgres postgres://admin@db.example/app
+  fenceproxy marks adopt orders --issuer n7 --evict --yes`,
+		Args:              oneArgument("RESOURCE"),
+		ValidArgsFunction: p.resources,
+	}
+	databaseFlag(cmd, "URL of the database with the mark")
+	issuer := cmd.Flags().String("issuer", "", "issuer that the numbers come from, from now on (required)")
+	wait := cmd.Flags().Duration("wait", 10*time.Second, "how long to wait for open transactions")
+	evict := cmd.Flags().Bool("evict", false, "end the sessions of transactions that are still open then")
+	yes, asJSON := yesFlag(cmd), jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := guard.ValidateResource(args[0]); err != nil {
+			return usage(cmd, "%v", err)
+		}
+		if !cmd.Flags().Changed("issuer") {
+			return usage(cmd, "no issuer: give --issuer NEW")
+		}
+		if err := guard.ValidateID(*issuer); err != nil {
+			return usage(cmd, "--issuer: %v", err)
+		}
+		if *wait < 0 {
+			return usage(cmd, "--wait is below 0")
+		}
+		return p.runAdopt(cmd, adoptOrder{args[0], *issuer, *wait, *evict, *yes, *asJSON})
+	}
+	return cmd
+}
+
+type adoptOrder struct {
+	resource, issuer   string
+	wait               time.Duration
+	evict, yes, asJSON bool
+}
+
+func (p *program) runAdopt(cmd *cobra.Command, o adoptOrder) error {
+	ctx := cmd.Context()
+	conn, err := p.connect(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	// Of a resource that nobody has claimed too: an operator may fix the issuer
+	// before the first claim.
+	now := fmt.Sprintf("\n%q is about to go to issuer %s; nobody has claimed it so far.", o.resource, shown(o.issuer))
+	if r, err := showMark(ctx, conn, o.resource); err == nil {
+		now = fmt.Sprintf("\n%q is about to go from issuer %s (writer %d, reader %d) to issuer %s.",
+			o.resource, shown(r.Mark.Issuer), r.Mark.Writer, r.Mark.Reader, shown(o.issuer))
+	} else if code, _ := explain(ctx, err); code != exitNotFound {
+		return err
+	}
+	if err := p.confirm(ctx, cmd, o.yes, adoptRisk+now); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "SELECT fence.adopt($1, $2, $3::interval, $4)", o.resource, o.issuer, o.wait, o.evict)
+	if err != nil {
+		return fmt.Errorf("adopt %q: %w", o.resource, err)
+	}
+	r, err := showMark(ctx, conn, o.resource)
+	if err != nil {
+		return err
+	}
+	if o.asJSON {
+		return printJSON(p.out, r)
+	}
+	fmt.Fprintf(p.out, "%q now takes its numbers from issuer %s, generation %d\n", o.resource, shown(r.Mark.Issuer), r.Mark.Generation)
+	return nil
+}

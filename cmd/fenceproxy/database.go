@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/migrations"
+)
+
+const (
+	postgresEnv = "DATABASE_URL"
+	// connectLimit bounds a connection attempt, unless the URL has its own
+	// connect_timeout.
+	connectLimit = 10 * time.Second
+)
+
+// databaseFlag adds --postgres to a command.
+func databaseFlag(cmd *cobra.Command, what string) {
+	cmd.Flags().String("postgres", "", what+" (default: the environment's "+postgresEnv+")")
+}
+
+// databaseURL returns the URL that the command line or the environment gives,
+// "" for none.
+func (p *program) databaseURL(cmd *cobra.Command) (string, error) {
+	text, err := cmd.Flags().GetString("postgres")
+	if err != nil {
+		return "", err
+	}
+	source := "--postgres"
+	if text == "" {
+		if text, source = p.env(postgresEnv), postgresEnv; text == "" {
+			return "", nil
+		}
+	}
+	if _, err := pgx.ParseConfig(text); err != nil {
+		// Not its own text: what can't be parsed can't be redacted for certain.
+		return "", usage(cmd, "%s is not the URL of a Postgres database: it must read postgres://user:password@host:port/database, special characters percent-encoded", source)
+	}
+	return text, nil
+}
+
+// mustDatabaseURL is databaseURL of a command that does nothing without one.
+func (p *program) mustDatabaseURL(cmd *cobra.Command) (string, error) {
+	text, err := p.databaseURL(cmd)
+	if err == nil && text == "" {
+		err = usage(cmd, "no database: give --postgres URL, or set %s", postgresEnv)
+	}
+	return text, err
+}
+
+// connect opens the database and makes sure that fence is installed there, in
+// the version that this program works with.
+func (p *program) connect(ctx context.Context, cmd *cobra.Command) (*pgx.Conn, error) {
+	text, err := p.mustDatabaseURL(cmd)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectLimit
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := installed(ctx, conn); err != nil {
+		conn.Close(ctx)
+		return nil, err
+	}
+	return conn, nil
+}
+
+func installed(ctx context.Context, conn *pgx.Conn) error {
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		return fail(exitSchema, "the schema fence is not installed in this database; run 'fenceproxy migrate up'")
+	}
+	var version int
+	if err := conn.QueryRow(ctx, "SELECT fence.version()").Scan(&version); err != nil {
+		return err
+	}
+	return checkVersion(version)
+}
+
+func checkVersion(version int) error {
+	switch {
+	case version == 0:
+		return fail(exitSchema, "the schema fence is not installed in this database; run 'fenceproxy migrate up'")
+	case version < migrations.Version:
+		return fail(exitSchema, "the schema fence has version %d and this program wants %d; run 'fenceproxy migrate up'", version, migrations.Version)
+	case version > migrations.Version:
+		return fail(exitSchema, "the schema fence has version %d and this program knows only %d; use a newer fenceproxy", version, migrations.Version)
+	}
+	return nil
+}
+
+var passwords = regexp.MustCompile(`(?i)(://[^:@/\s]*):\S*@|\b((?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)`)
+
+// redact takes passwords out of whatever looks like a URL or a connection
+// string: the last line of defence, since nothing here puts one into a message.
+func redact(text string) string {
+	return passwords.ReplaceAllStringFunc(text, func(match string) string {
+		part := passwords.FindStringSubmatch(match)
+		if part[1] != "" || part[2] == "" {
+			return part[1] + ":xxxxx@"
+		}
+		return part[2] + "xxxxx"
+	})
+}

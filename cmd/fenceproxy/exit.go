@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/internal/demo"
+)
+
+// Exit codes. Those above 1 are of sysexits.h, except the one of signals.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 64  // EX_USAGE
+	exitNotFound    = 66  // EX_NOINPUT
+	exitUnreachable = 69  // EX_UNAVAILABLE
+	exitDenied      = 77  // EX_NOPERM
+	exitSchema      = 78  // EX_CONFIG
+	exitSignal      = 128 // + the signal's number, as shells do
+)
+
+func exitCodes() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long: `Every command exits with one of:
+
+    0  done
+    1  failed: the message on standard error says why; also a demo that did not
+       show what it must
+   64  bad usage: an unknown command or flag, a missing argument or URL, or a
+       question that nobody can answer (give --yes)
+   66  not found: no such resource
+   69  unreachable: Postgres or etcd does not answer, or has no such database
+   77  denied: a wrong password, or a role that may not do this
+   78  schema: fence is not installed, has another version than this program
+       wants, or does not work on this server
+  130  stopped by SIGINT (Ctrl-C)
+  143  stopped by SIGTERM
+
+With an exit code other than 0, standard error has one line that says what to
+do. Passwords are never part of it.`,
+	}
+}
+
+// codedError is an error with the exit code that it means.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+// usage is the error of a command line that makes no sense.
+func usage(cmd *cobra.Command, format string, args ...any) error {
+	return &codedError{exitUsage, fmt.Errorf("%s; see '%s --help'", fmt.Sprintf(format, args...), cmd.CommandPath())}
+}
+
+// fail is an error with an exit code.
+func fail(code int, format string, args ...any) error {
+	return &codedError{code, fmt.Errorf(format, args...)}
+}
+
+// tell writes err, if there is one, as one line to standard error, and returns
+// the exit code.
+func (p *program) tell(ctx context.Context, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	code, text := explain(ctx, err)
+	fmt.Fprintln(p.err, "fenceproxy: "+redact(strings.Join(strings.Fields(text), " ")))
+	return code
+}
+
+// explain finds the exit code of an error, and words that say what to do.
+func explain(ctx context.Context, err error) (int, string) {
+	var bySignal signalError
+	var coded *codedError
+	var connect *pgconn.ConnectError
+	var pgErr *pgconn.PgError
+	var unreachable *demo.UnreachableError
+	switch {
+	case errors.As(context.Cause(ctx), &bySignal):
+		return exitSignal + int(bySignal.signal), bySignal.Error()
+	case errors.As(err, &coded):
+		return coded.code, coded.Error()
+	case errors.As(err, &connect):
+		return explainConnect(connect)
+	case errors.As(err, &unreachable):
+		return exitUnreachable, err.Error() + "; check the address, and that the server runs"
+	case errors.As(err, &pgErr):
+		return explainPostgres(pgErr, err)
+	}
+	return exitFailure, err.Error()
+}
+
+func explainConnect(err *pgconn.ConnectError) (int, string) {
+	at := fmt.Sprintf("Postgres at %s:%d", err.Config.Host, err.Config.Port)
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return exitUnreachable, fmt.Sprintf("cannot reach %s: %v; check the URL, and that the server runs", at, innermost(err))
+	}
+	switch {
+	case strings.HasPrefix(pgErr.Code, "28"): // invalid authorization
+		return exitDenied, fmt.Sprintf("%s refuses user %q: %s; check user and password in the URL", at, err.Config.User, pgErr.Message)
+	case pgErr.Code == "42501":
+		return exitDenied, fmt.Sprintf("%s: %s", at, pgErr.Message)
+	}
+	return exitUnreachable, fmt.Sprintf("%s: %s; check the URL", at, pgErr.Message)
+}
+
+// innermost is the cause that a chain of wrapped network errors ends with;
+// what stands before it repeats the address.
+func innermost(err error) error {
+	for {
+		switch e := err.(type) { //nolint:errorlint // walks the chain itself
+		case interface{ Unwrap() error }:
+			if e.Unwrap() == nil {
+				return err
+			}
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }: // one for each address that was tried
+			all := e.Unwrap()
+			if len(all) == 0 {
+				return err
+			}
+			err = all[len(all)-1]
+		default:
+			return err
+		}
+	}
+}
+
+func explainPostgres(pgErr *pgconn.PgError, err error) (int, string) {
+	text := err.Error()
+	if pgErr.Detail != "" {
+		text += "; " + pgErr.Detail
+	}
+	if pgErr.Hint != "" {
+		text += "; " + pgErr.Hint
+	}
+	switch {
+	case pgErr.Code == "42501":
+		return exitDenied, text + "; use a role that may: the schema's owner, a superuser, or one given by migrate up --grant"
+	case strings.HasPrefix(pgErr.Code, "57P0"): // shut down, starting up, terminated
+		return exitUnreachable, text
+	}
+	return exitFailure, text
+}

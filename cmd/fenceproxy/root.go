@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fenceproxy",
+		Short: "Make databases enforce fencing tokens",
+		Long: `A lock on a lease cannot stop a holder that was paused past its lease. The
+resource can: it remembers the highest fencing token it has seen, and refuses
+lower ones. fenceproxy installs that into PostgreSQL, operates it, and shows it.`,
+		Example: `  fenceproxy demo                                  # see a lost update, and see it refused
+  export DATABASE_URL=postgres://admin@db.example/app
+  fenceproxy migrate up --grant app                # install the fence
+  fenceproxy marks list                            # what each resource has seen`,
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
+	root.AddCommand(p.demo(), p.demoWorker(), p.demoCleaner(), p.migrate(), p.marks(), p.version(), exitCodes())
+	return root
+}
+
+// group is a command that only holds others.
+func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(children...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names := make([]string, 0, len(children))
+		for _, child := range cmd.Commands() {
+			if child.IsAvailableCommand() {
+				names = append(names, child.Name())
+			}
+		}
+		if len(args) > 0 {
+			return usage(cmd, "unknown command %q: %s has %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
+		}
+		return usage(cmd, "choose one of %s", strings.Join(names, ", "))
+	}
+	return cmd
+}
+
+// noArguments refuses arguments; of the root command those are commands that
+// don't exist.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasParent() {
+		return usage(cmd, "takes no argument, got %q", args[0])
+	}
+	hint := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
+	}
+	return usage(cmd, "unknown command %q%s", args[0], hint)
+}
+
+// oneArgument wants exactly the argument called name.
+func oneArgument(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage(cmd, "wants one argument, %s, got %d", name, len(args))
+		}
+		return nil
+	}
+}

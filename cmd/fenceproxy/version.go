@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/migrations"
+)
+
+func (p *program) version() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program and of the schema it works with",
+		Long: `Prints the version of this program and of the schema fence that it works with.
+
+With --json:
+  {"version":"v0.1.0","go":"go1.26.0","platform":"linux/amd64","schema":4}`,
+		Example: `  fenceproxy version
+  fenceproxy version --json`,
+		Args: noArguments,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		version := "(unknown)"
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version = info.Main.Version
+		}
+		platform := runtime.GOOS + "/" + runtime.GOARCH
+		if *asJSON {
+			return printJSON(p.out, struct {
+				Version  string `json:"version"`
+				Go       string `json:"go"`
+				Platform string `json:"platform"`
+				Schema   int    `json:"schema"`
+			}{version, runtime.Version(), platform, migrations.Version})
+		}
+		_, err := fmt.Fprintf(p.out, "fenceproxy %s (%s, %s), schema version %d\n", version, runtime.Version(), platform, migrations.Version)
+		return err
+	}
+	return cmd
+}
