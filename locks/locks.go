@@ -18,6 +18,9 @@ var (
 	ErrLost = errors.New("lease is lost")
 	// ErrReleased is the Err of a lease that its holder released.
 	ErrReleased = errors.New("lease is released")
+	// ErrClosed is behind what a Locker returns after its Close, and behind the
+	// Err of the leases that the Close ended.
+	ErrClosed = errors.New("locker is closed")
 )
 
 // Locker acquires locks from one lock service. It is safe for use by many
@@ -27,7 +30,9 @@ type Locker interface {
 	// Acquire blocks until the exclusive lock of resource is granted or ctx
 	// ends. It returns a lease or an error, never both and never neither; with
 	// an error nothing is left behind in the lock service beyond its lease's
-	// time, whichever reply was lost (I8).
+	// time, whichever reply was lost (I8). The error matches ErrLost if the
+	// place in the queue was lost while waiting, and guard.ErrMalformed if
+	// resource is not the name of one.
 	Acquire(ctx context.Context, resource string) (Lease, error)
 	// AcquireShared is Acquire in shared mode: readers hold the lock together,
 	// and exclude writers.

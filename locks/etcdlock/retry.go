@@ -1,0 +1,97 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// openTimeout is how long an acquisition without a session tries to get one.
+	openTimeout = 5 * time.Second
+	minPause    = 20 * time.Millisecond
+	maxPause    = 500 * time.Millisecond
+)
+
+// callOptions are those of the requests that bypass the client's own methods.
+var callOptions = []grpc.CallOption{grpc.WaitForReady(true)}
+
+// retry sends a request until it is answered or ctx ends, which must be safe
+// to repeat: all requests of this package are. An attempt that is not answered
+// is given up after a while, since the member it went to may hang while others
+// would answer; then attempts get longer, in case all of them are slow.
+func (l *Locker) retry(ctx context.Context, request func(ctx context.Context) error) error {
+	ctx = clientv3.WithRequireLeader(ctx)
+	limit := min(max(l.config.TTL/10, 500*time.Millisecond), 5*time.Second)
+	pause := minPause
+	for {
+		attempt, cancel := context.WithTimeout(ctx, limit)
+		err := request(attempt)
+		cancel()
+		if err == nil || final(err) || ctx.Err() != nil || l.client.Ctx().Err() != nil {
+			return err
+		}
+		if !sleep(ctx, pause/2+rand.N(pause)) {
+			return err
+		}
+		limit, pause = 2*limit, min(2*pause, maxPause)
+	}
+}
+
+// sleep reports whether d passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// final reports whether err is etcd's own answer, or one of this package: to
+// repeat the request would not change it, and the request that got it was not
+// applied.
+func final(err error) bool {
+	code := codes.Unknown
+	var server rpctypes.EtcdError
+	if errors.As(err, &server) {
+		code = server.Code()
+	} else if s, ok := status.FromError(err); ok {
+		code = s.Code()
+	} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	} else {
+		return true
+	}
+	switch code {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated:
+		return true
+	case codes.ResourceExhausted:
+		return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace)
+	}
+	return false
+}
+
+func isLeaseNotFound(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
+}
+
+// ended is the error of a ctx that has ended, with its cause.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
