@@ -1,0 +1,96 @@
+package pgstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// commit sends the checks and COMMIT in one message and reads whether it was
+// committed. A check that raises makes the server skip COMMIT.
+func (w *work) commit(ctx context.Context) error {
+	tag, err := w.sendCommit(ctx)
+	switch {
+	case err != nil:
+		return w.commitFailed(ctx, err)
+	case tag == "ROLLBACK":
+		return notApplied("commit", pgx.ErrTxCommitRollback)
+	case tag != commitTag:
+		return w.settled("commit", unexpectedTag(tag))
+	}
+	for _, f := range w.fresh {
+		w.session.remember(f.token, f.ticket)
+	}
+	return nil
+}
+
+func (w *work) commitFailed(ctx context.Context, err error) error {
+	w.rollback(ctx)
+	for _, g := range w.grants {
+		delete(w.session.tickets, g.token)
+	}
+	if isError(err, noSuchStatement) {
+		w.unprepare(ctx)
+	}
+	return w.settled("commit", w.refusal(err))
+}
+
+func (w *work) sendCommit(ctx context.Context) (tag string, err error) {
+	pg := w.conn.PgConn()
+	if !w.session.prepares || w.tx.forgot {
+		return replies(pg.Exec(ctx, w.commitMessage()), w.collect)
+	}
+	check, err := w.check(ctx)
+	if err != nil {
+		return "", unsent{err}
+	}
+	commit, err := w.command(ctx, commitName, "commit")
+	if err != nil {
+		return "", unsent{err}
+	}
+	batch := &pgconn.Batch{}
+	for i := range w.grants {
+		g := &w.grants[i]
+		params := [][]byte{nil, nil, []byte(g.text)}
+		if t, ok := w.session.tickets[g.token]; ok {
+			params[0], params[1] = int4(int32(t.seq)), int8b(t.epoch)
+		}
+		batch.ExecStatement(check, params, []int16{1, 1, 0}, nil)
+	}
+	batch.ExecStatement(commit, nil, nil, nil)
+	return replies(pg.ExecBatch(ctx, batch), w.collect)
+}
+
+// commitMessage is what commit sends by the simple protocol.
+func (w *work) commitMessage() string {
+	var b strings.Builder
+	for _, g := range w.grants {
+		b.WriteString(w.session.checkText(g, w.shared))
+		b.WriteByte(';')
+	}
+	b.WriteString("commit")
+	return b.String()
+}
+
+// collect reads the row of the i-th check: a ticket, if the database had to
+// decide.
+func (w *work) collect(i int, row [][]byte) error {
+	if i >= len(w.grants) || len(row) != 1 || row[0] == nil {
+		return nil
+	}
+	if t, ok := parseTicket(row[0]); ok {
+		w.fresh = append(w.fresh, fresh{w.grants[i].token, t})
+	}
+	return nil
+}
+
+// checkText is the check of one token with its values in it.
+func (s *session) checkText(g grant, shared bool) string {
+	seq, epoch := "null", "null"
+	if t, ok := s.tickets[g.token]; ok {
+		seq, epoch = literal(t.seq), literal(t.epoch)
+	}
+	return "select " + checkSQL(seq, epoch, "'"+g.text+"'", shared)
+}

@@ -1,0 +1,84 @@
+package pgstore
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	commitTag        = "COMMIT"
+	lockNotAvailable = "55P03"
+	noSuchStatement  = "26000"
+)
+
+// What the store sends. Every name is qualified: the caller's search_path is
+// not ours to trust.
+const (
+	// enterSQL sets the token for protected tables, and makes the transaction
+	// one that an eviction finds before it has reached its check (I4).
+	enterSQL    = `select pg_catalog.set_config('fence.token', $1::pg_catalog.text, true), pg_catalog.pg_advisory_xact_lock_shared($2::pg_catalog.int4, $3::pg_catalog.int4)`
+	presenceSQL = `select pg_catalog.pg_advisory_xact_lock_shared($1::pg_catalog.int4, $2::pg_catalog.int4)`
+	// trackSQL says which transaction this is, and in which history.
+	trackSQL = `select pg_catalog.pg_current_xact_id(), ` + historySQL
+	// historySQL is the last checkpoint, which changes with a crash since
+	// recovery ends in one, and the timeline, which changes with a promotion.
+	historySQL = `(select c.checkpoint_lsn from pg_catalog.pg_control_checkpoint() c), pg_catalog."left"(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)`
+)
+
+// checkSQL is the fence: the built-in locks the sequence to the end of the
+// transaction and reads past every snapshot. Where the ticket does not match,
+// or is null, the database decides by the token and returns the ticket as a
+// record (seq,epoch). It is fence.ticket and not fence.check, since the store
+// itself makes sure that the claim returned before the transaction began. A
+// shared token's shortcut is open only to who has written nothing.
+func checkSQL(seq, epoch, token string, shared bool) string {
+	unwritten := ""
+	if shared {
+		unwritten = " and pg_catalog.pg_current_xact_id_if_assigned() is null"
+	}
+	return "case when pg_catalog.pg_sequence_last_value(" + seq + "::pg_catalog.regclass) operator(pg_catalog.=) " + epoch + "::pg_catalog.int8" +
+		unwritten + " then null else fence.ticket(" + token + "::pg_catalog.text) end"
+}
+
+// replies reads all that a message brings and returns the tag of its last
+// statement. row is called with the first row of each statement that has one;
+// it is valid only until row returns.
+func replies(all *pgconn.MultiResultReader, row func(statement int, row [][]byte) error) (string, error) {
+	var tag pgconn.CommandTag
+	var failed error
+	for i := 0; all.NextResult(); i++ {
+		result := all.ResultReader()
+		if result.NextRow() && row != nil && failed == nil {
+			failed = row(i, result.Values())
+		}
+		tag, _ = result.Close() // its error is that of all
+	}
+	if err := all.Close(); err != nil {
+		return "", err
+	}
+	return tag.String(), failed
+}
+
+// isError reports whether err came from the server with one of the codes.
+func isError(err error, codes ...string) bool {
+	if err == nil {
+		return false
+	}
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return false
+	}
+	for _, code := range codes {
+		if pgErr.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// literal writes a number so that its type does not depend on its size.
+func literal[T int32 | int64 | uint32](n T) string {
+	return "'" + strconv.FormatInt(int64(n), 10) + "'"
+}

@@ -1,0 +1,30 @@
+package pgstore
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+)
+
+func TestInTx(t *testing.T) {
+	t.Parallel()
+	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		for range 3 {
+			if err := e.store.InTx(t.Context(), writer(33), update(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustClaim(t, e.store, writer(34))
+		err := e.store.InTx(t.Context(), writer(33), update(1))
+		if !errors.Is(err, guard.ErrStale) || guard.OutcomeOf(err) != guard.Refused {
+			t.Fatalf("stale: %v, %v", err, guard.OutcomeOf(err))
+		}
+		if n := query[int](t, e.pool, "select n from t where id = 1"); n != 3 {
+			t.Errorf("n = %d, want 3", n)
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package pgstore
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+)
+
+// ticket is what makes a check one comparison: as long as the sequence seq
+// holds epoch, the token that it was given for is current. It is only ever a
+// shortcut; where it does not match, the database decides by the token.
+type ticket struct {
+	seq   uint32
+	epoch int64
+}
+
+// presence is the key of the shared advisory lock by which a transaction that
+// began under this ticket can be found (fence.presence_of).
+func (t ticket) presence() (int32, int32) { return int32(t.seq), int32(t.epoch) }
+
+// parseTicket reads the text form of a record (seq, epoch).
+func parseTicket(text []byte) (ticket, bool) {
+	inner, found := bytes.CutPrefix(text, []byte("("))
+	inner, closed := bytes.CutSuffix(inner, []byte(")"))
+	seq, epoch, comma := bytes.Cut(inner, []byte(","))
+	if !found || !closed || !comma {
+		return ticket{}, false
+	}
+	return ticketOf(seq, epoch)
+}
+
+func ticketOf(seq, epoch []byte) (ticket, bool) {
+	s, err := strconv.ParseUint(string(seq), 10, 32)
+	if err != nil {
+		return ticket{}, false
+	}
+	e, err := strconv.ParseInt(string(epoch), 10, 64)
+	return ticket{seq: uint32(s), epoch: e}, err == nil && s != 0
+}
+
+// sessionKey is where a connection keeps its session.
+const sessionKey = "github.com/fenceproxy/fenceproxy/stores/postgres"
+
+// maxTickets bounds what a connection remembers; beyond it, it starts over.
+const maxTickets = 256
+
+// session is what is known of one connection. Whoever has the connection has
+// it alone. Tickets are kept per connection: a restored database, where the
+// oid of a sequence may be another's, means new connections.
+type session struct {
+	prepares bool // the connection's queries are prepared statements
+	tickets  map[guard.Token]ticket
+	commands map[*pgconn.StatementDescription]*pgconn.StatementDescription
+}
+
+func sessionOf(conn *pgx.Conn) *session {
+	data := conn.PgConn().CustomData()
+	if known, ok := data[sessionKey].(*session); ok {
+		return known
+	}
+	fresh := &session{
+		prepares: conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+		tickets:  map[guard.Token]ticket{},
+		commands: map[*pgconn.StatementDescription]*pgconn.StatementDescription{},
+	}
+	data[sessionKey] = fresh
+	return fresh
+}
+
+// remember keeps the ticket of a token. Only call it when the COMMIT of the
+// transaction that it came from was acknowledged.
+func (s *session) remember(token guard.Token, t ticket) {
+	if len(s.tickets) >= maxTickets {
+		clear(s.tickets)
+	}
+	s.tickets[token] = t
+}
