@@ -20,10 +20,15 @@ BEGIN
   SELECT pg_get_userbyid(nspowner) INTO owner FROM pg_namespace WHERE nspname = 'fence';
   IF to_regclass('fence.marks') IS NULL THEN
     BEGIN
-      IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'fence_owner') THEN
-        CREATE ROLE fence_owner NOLOGIN;
-      END IF;
-      IF NOT pg_has_role('fence_owner', 'USAGE') THEN
+      BEGIN
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'fence_owner') THEN
+          CREATE ROLE fence_owner NOLOGIN;
+        END IF;
+      EXCEPTION WHEN duplicate_object OR unique_violation THEN
+        NULL;  -- another database of this cluster was faster
+      END;
+      -- Since PostgreSQL 16 it is the option SET of a membership that lets one act as the role.
+      IF NOT pg_has_role('fence_owner', CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END) THEN
         EXECUTE format('GRANT fence_owner TO %I', current_user);
       END IF;
       owner := 'fence_owner';
@@ -39,11 +44,16 @@ BEGIN
     END IF;
   END IF;
 
-  IF NOT (pg_has_role(owner, 'pg_signal_backend', 'USAGE') AND pg_has_role(owner, 'pg_read_all_stats', 'USAGE')) THEN
+  -- Only to a role that this file chose: never to whoever happened to make a schema of that name first.
+  IF owner IN ('fence_owner', current_user)
+    AND NOT (pg_has_role(owner, 'pg_signal_backend', 'USAGE') AND pg_has_role(owner, 'pg_read_all_stats', 'USAGE')) THEN
     BEGIN
       EXECUTE format('GRANT pg_signal_backend, pg_read_all_stats TO %I', owner);
-    EXCEPTION WHEN insufficient_privilege THEN
-      RAISE NOTICE 'fence: eviction is not possible until an administrator runs: GRANT pg_signal_backend, pg_read_all_stats TO %', quote_ident(owner);
+    EXCEPTION
+      WHEN unique_violation THEN
+        NULL;  -- another database of this cluster was faster
+      WHEN insufficient_privilege THEN
+        RAISE NOTICE 'fence: eviction is not possible until an administrator runs: GRANT pg_signal_backend, pg_read_all_stats TO %', quote_ident(owner);
     END;
   END IF;
 END $$;
@@ -82,6 +92,8 @@ CREATE TABLE IF NOT EXISTS fence.adoptions (
   xid           xid8        NOT NULL,
   PRIMARY KEY (resource, generation)
 );
+
+REVOKE ALL ON fence.marks, fence.adoptions FROM PUBLIC;  -- what default privileges may have given
 
 -- A mark never goes down, whoever writes it, but by an adoption that is logged in the same transaction (I6).
 CREATE OR REPLACE FUNCTION fence.keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -235,14 +247,24 @@ BEGIN
   END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 1;
+DO $$
+BEGIN
+  IF to_regprocedure('fence.version()') IS NULL THEN  -- a file that runs again does not turn the version back
+    CREATE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 1;
+  END IF;
+END $$;
 
--- Takes from PUBLIC what PostgreSQL gives it by itself on every new function.
+-- Takes every function from PUBLIC that is not named here. PostgreSQL gives it new ones by itself.
 CREATE OR REPLACE FUNCTION fence.seal() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   f regprocedure;
 BEGIN
-  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'fence'::regnamespace AND proacl IS NULL LOOP
+  FOR f IN
+    SELECT p.oid FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+     WHERE p.pronamespace = 'fence'::regnamespace AND a.grantee = 0
+       AND p.proname NOT IN ('version', 'check', 'ticket', 'selftest', 'guard', 'token_for', 'refuse_write', 'family', 'ancestors', 'resource_of',
+                             'resource_flaw', 'malformed', 'protect', 'unprotect')
+  LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
   END LOOP;
 END $$;

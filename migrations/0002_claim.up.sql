@@ -11,30 +11,49 @@ RETURN to_regclass('fence.s_' || id);
 CREATE OR REPLACE FUNCTION fence.presence_of(epoch bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
 RETURN epoch & 4294967295;
 
+-- Claims of one resource come one at a time: each holds this advisory lock until its transaction ends.
+CREATE OR REPLACE FUNCTION fence.claim_key(resource text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN hashtextextended(resource, 7203410);
+
 -- Who holds what a claim of this resource has to wait for (a transaction that passed a check, or that merely read the
--- sequence), or row locks under an epoch that has ended. A prepared transaction has a gid and no pid.
-CREATE OR REPLACE FUNCTION fence.blockers(resource text)
-RETURNS TABLE (pid int, gid text, usename name, state text, xact_start timestamptz, evictable boolean)
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- sequence; another claim), or row locks under an epoch that has ended. A claim may be ended only once it idles, left
+-- open by its client: one that is at work ends by itself.
+CREATE OR REPLACE FUNCTION fence.holders(resource text) RETURNS TABLE (
+  pid int, gid text, usename name, state text, xact_start timestamptz, evictable boolean, claiming boolean
+) LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   WITH m AS (
-    SELECT k.epoch, fence.sequence_of(k.id)::oid AS seq FROM fence.marks k WHERE k.resource = blockers.resource
+    SELECT fence.claim_key(holders.resource) AS key, k.epoch, fence.sequence_of(k.id)::oid AS seq
+      FROM (SELECT) AS always LEFT JOIN fence.marks k ON k.resource = holders.resource
   ), held AS (
-    SELECT DISTINCT l.pid, l.virtualtransaction FROM pg_locks l, m
+    SELECT l.pid, l.virtualtransaction, bool_or(l.locktype = 'advisory' AND l.objsubid = 1) AS claiming
+      FROM pg_locks l, m
      WHERE l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
        AND (l.locktype = 'relation' AND l.relation = m.seq AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')
          OR l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = m.seq AND l.mode = 'ShareLock'
-            AND l.objid::bigint <> fence.presence_of(m.epoch))
+            AND l.objid::bigint <> fence.presence_of(m.epoch)
+         OR l.locktype = 'advisory' AND l.objsubid = 1
+            AND l.classid = (m.key >> 32 & 4294967295)::oid AND l.objid = (m.key & 4294967295)::oid)
+     GROUP BY l.pid, l.virtualtransaction
   )
   SELECT h.pid, p.gid, a.usename, a.state, coalesce(a.xact_start, p.prepared),
-         coalesce(NOT r.rolsuper AND (pg_has_role(current_user, r.oid, 'USAGE')
-                                      OR pg_has_role(current_user, 'pg_signal_backend', 'USAGE')), false)
+         coalesce(NOT r.rolsuper
+           AND (pg_has_role(current_user, r.oid, 'USAGE') OR pg_has_role(current_user, 'pg_signal_backend', 'USAGE'))
+           AND (NOT h.claiming OR a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - interval '50 ms'), false),
+         h.claiming
     FROM held h
     LEFT JOIN pg_stat_activity a ON a.pid = h.pid
     LEFT JOIN pg_roles r ON r.oid = a.usesysid
     LEFT JOIN pg_locks x ON h.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid'
                         AND x.virtualtransaction = h.virtualtransaction
     LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
+$$;
+
+-- What stands in the way of a claim of this resource, for people. A prepared transaction has a gid and no pid.
+CREATE OR REPLACE FUNCTION fence.blockers(resource text)
+RETURNS TABLE (pid int, gid text, usename name, state text, xact_start timestamptz, evictable boolean)
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT h.pid, h.gid, h.usename, h.state, h.xact_start, h.evictable FROM fence.holders(resource) h
 $$;
 
 -- Ends the session PID and says whether that was possible.
@@ -53,8 +72,8 @@ DECLARE
   m     fence.marks;
   held  record;
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION 'fence.evict() needs READ COMMITTED' USING ERRCODE = 'TK007';
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE EXCEPTION 'fence: fence.evict() needs READ COMMITTED' USING ERRCODE = 'TK007';
   END IF;
   -- List first, then read the mark: while it is below BELOW, nobody on the list can have come with BELOW or more.
   FOR held IN
@@ -75,7 +94,9 @@ BEGIN
   END LOOP;
 END $$;
 
-CREATE OR REPLACE FUNCTION fence.limit_waits(ms numeric) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION fence.limit_waits(until timestamptz) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  ms numeric := extract(epoch FROM until - clock_timestamp()) * 1000;
 BEGIN
   PERFORM set_config('lock_timeout', greatest(1, least(2147483647, floor(ms)))::text, true);  -- 0 would be no limit
 END $$;
@@ -91,25 +112,60 @@ BEGIN
                   coalesce(b.xact_start::text, '?'), CASE WHEN b.evictable THEN '' ELSE ', not evictable' END)
     END, E'\n' ORDER BY b.pid, b.gid) INTO who FROM fence.blockers(resource) b;
   RAISE EXCEPTION 'fence: the claim of "%" still waits for older transactions after %', resource, wait
-    USING ERRCODE = 'lock_not_available', DETAIL = coalesce(who, 'another claim of this resource is under way'),
+    USING ERRCODE = 'lock_not_available', DETAIL = coalesce(who, 'whoever it was has just ended, or holds a lock on fence.marks'),
           HINT = 'Let them end, claim with evict, or end a prepared one by ROLLBACK PREPARED or COMMIT PREPARED.';
 END $$;
 
--- Makes the caller the only one who changes the mark, waits until every transaction that passed a check has ended, and
--- draws the next epoch. From its return to the end of the transaction every check waits.
+-- What a claim does when its wait has run out: fails, or with EVICT ends who stands in its way so that it can try again.
+-- Sessions come and go meanwhile, hence several rounds; they wait 50 ms each.
+CREATE OR REPLACE FUNCTION fence.make_way(resource text, below bigint, round int, wait interval, evict boolean) RETURNS timestamptz
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT evict OR round >= 20
+    OR round > 2 AND NOT EXISTS (SELECT FROM fence.holders(resource) h WHERE h.evictable) THEN
+    PERFORM fence.still_blocked(resource, wait);
+  END IF;
+  IF below IS NULL THEN
+    PERFORM fence.terminate(h.pid) FROM fence.holders(resource) h WHERE h.evictable AND NOT h.claiming;
+  ELSE
+    PERFORM fence.evict(resource, below);
+    PERFORM fence.terminate(h.pid) FROM fence.holders(resource) h WHERE h.evictable AND h.claiming;
+  END IF;
+  RETURN clock_timestamp() + interval '50 ms';
+END $$;
+
+-- Makes the caller the only one who claims the resource, to the end of its transaction. Until it is, the others may be
+-- newer: only what is below BELOW is ended.
+CREATE OR REPLACE FUNCTION fence.lock_claims(resource text, below bigint, wait interval, evict boolean, until timestamptz) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  FOR round IN 1..20 LOOP
+    BEGIN
+      PERFORM fence.limit_waits(until);
+      PERFORM pg_advisory_xact_lock(fence.claim_key(resource));
+      RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;
+    END;
+    until := fence.make_way(resource, below, round, wait, evict);
+  END LOOP;
+END $$;
+
+-- Waits until every transaction that passed a check has ended, and draws the next epoch. From its return to the end of
+-- the transaction every check waits. The caller holds the lock of claims, so the mark stays as it is.
 CREATE OR REPLACE FUNCTION fence.end_admissions(m fence.marks, wait interval, evict boolean, until timestamptz) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  left_ms numeric := extract(epoch FROM until - clock_timestamp()) * 1000;
-  hex     text := replace(gen_random_uuid()::text, '-', '');
+  hex text := replace(gen_random_uuid()::text, '-', '');
 BEGIN
   IF fence.sequence_of(m.id) IS NULL THEN
     EXECUTE format('CREATE SEQUENCE fence.s_%s MINVALUE 0', m.id);
+    EXECUTE format('REVOKE ALL ON SEQUENCE fence.s_%s FROM PUBLIC', m.id);  -- what default privileges may have given
     EXECUTE format('GRANT SELECT ON SEQUENCE fence.s_%s TO PUBLIC', m.id);
   END IF;
   FOR round IN 1..20 LOOP
     BEGIN
-      PERFORM fence.limit_waits(left_ms);
+      PERFORM fence.limit_waits(until);
       -- ShareRowExclusive: waits for every checked transaction. A new relfilenode: makes setval transactional.
       EXECUTE format('ALTER SEQUENCE fence.s_%s NO CYCLE', m.id);
       -- 63 of a random UUID's bits, none of the fixed ones (version and variant).
@@ -117,11 +173,7 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
       NULL;
     END;
-    IF NOT evict OR round = 20 OR NOT EXISTS (SELECT FROM fence.blockers(m.resource) b WHERE b.evictable) AND round > 1 THEN
-      PERFORM fence.still_blocked(m.resource, wait);
-    END IF;
-    PERFORM fence.terminate(b.pid) FROM fence.blockers(m.resource) b WHERE b.evictable;
-    left_ms := 50;
+    until := fence.make_way(m.resource, NULL, round, wait, evict);
   END LOOP;
 END $$;
 
@@ -145,6 +197,7 @@ BEGIN
   END IF;
   SELECT * INTO t FROM fence.parse(token);
   PERFORM fence.own_transaction('fence.claim()');
+  evict := coalesce(evict, false);
 
   FOR attempt IN 1..2 LOOP
     SELECT * INTO m FROM fence.marks k WHERE k.resource = t.resource;
@@ -153,28 +206,15 @@ BEGIN
       IF verdict IS NOT NULL THEN
         PERFORM fence.refuse(verdict, t.resource, t.number, m);        -- before anything is locked
       END IF;
-      IF t.mode = 's' AND m.reader > m.writer AND t.number > m.reader THEN
-        -- A further reader ends nobody's admission and waits for nobody. The row decides if a writer comes in between.
-        UPDATE fence.marks k SET reader = t.number
-         WHERE k.resource = t.resource AND k.epoch = m.epoch AND k.reader < t.number
-        RETURNING * INTO m;
-        IF NOT FOUND THEN
-          SELECT * INTO m FROM fence.marks k WHERE k.resource = t.resource;
-        END IF;
+      IF attempt = 2 AND t.mode = 's' AND m.reader > m.writer AND t.number > m.reader AND fence.in_step(m) THEN
+        -- A further reader ends nobody's admission and waits for nobody who was admitted.
+        UPDATE fence.marks k SET reader = t.number WHERE k.id = m.id RETURNING * INTO m;
       END IF;
-      settled := fence.judge(m.generation, m.issuer, m.writer, m.holder, m.reader, t.mode, t.number, t.holder, t.issuer) IS NULL
-        AND fence.claimed(m.writer, m.reader, t.mode, t.number) AND fence.in_step(m);
-      IF settled THEN
-        EXIT;
-      END IF;
+      settled := fence.claimed(m.writer, m.reader, t.mode, t.number) AND fence.in_step(m);
+      EXIT WHEN settled;
     END IF;
     EXIT WHEN attempt = 2;
-    BEGIN
-      PERFORM fence.limit_waits(extract(epoch FROM until - clock_timestamp()) * 1000);
-      PERFORM pg_advisory_xact_lock(hashtextextended(t.resource, 7203410));  -- claims of one resource come one at a time
-    EXCEPTION WHEN lock_not_available THEN
-      PERFORM fence.still_blocked(t.resource, wait);
-    END;
+    PERFORM fence.lock_claims(t.resource, t.number, wait, evict, until);
   END LOOP;
 
   IF NOT coalesce(settled, false) THEN
@@ -182,11 +222,6 @@ BEGIN
       INSERT INTO fence.marks (resource) VALUES (t.resource) RETURNING * INTO m;
     END IF;
     epoch := fence.end_admissions(m, wait, evict, until);
-    SELECT * INTO m FROM fence.marks k WHERE k.resource = t.resource FOR UPDATE;
-    verdict := fence.judge(m.generation, m.issuer, m.writer, m.holder, m.reader, t.mode, t.number, t.holder, t.issuer);
-    IF verdict IS NOT NULL THEN
-      PERFORM fence.refuse(verdict, t.resource, t.number, m);          -- a further reader slipped in
-    END IF;
     UPDATE fence.marks k SET
         issuer = t.issuer,
         writer = CASE t.mode WHEN 'x' THEN t.number ELSE k.writer END,
@@ -197,7 +232,7 @@ BEGIN
     PERFORM setval(fence.sequence_of(m.id), epoch);
     IF evict THEN
       -- Whoever is left can no longer commit, but may hold row locks that the new holder needs (I4).
-      PERFORM fence.terminate(b.pid) FROM fence.blockers(t.resource) b WHERE b.evictable;
+      PERFORM fence.terminate(h.pid) FROM fence.holders(t.resource) h WHERE h.evictable AND NOT h.claiming;
     END IF;
   END IF;
 
@@ -226,7 +261,7 @@ END $$;
 -- Refuses to go on unless the caller stands at the start of a READ COMMITTED transaction of its own.
 CREATE OR REPLACE FUNCTION fence.own_transaction(what text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN  -- the same in PostgreSQL
     RAISE EXCEPTION 'fence: % needs READ COMMITTED', what
       USING ERRCODE = 'TK007', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT ...; COMMIT';
   END IF;
@@ -254,12 +289,8 @@ BEGIN
     PERFORM fence.malformed('issuer is not [A-Za-z0-9_-]{0,64}');
   END IF;
   PERFORM fence.own_transaction('fence.adopt()');
-  BEGIN
-    PERFORM fence.limit_waits(extract(epoch FROM until - clock_timestamp()) * 1000);
-    PERFORM pg_advisory_xact_lock(hashtextextended(resource, 7203410));
-  EXCEPTION WHEN lock_not_available THEN
-    PERFORM fence.still_blocked(resource, wait);
-  END;
+  evict := coalesce(evict, false);
+  PERFORM fence.lock_claims(resource, 9223372036854775807, wait, evict, until);
   SELECT * INTO m FROM fence.marks k WHERE k.resource = resource;
   IF m.id IS NULL THEN
     INSERT INTO fence.marks (resource) VALUES (resource) RETURNING * INTO m;
@@ -270,7 +301,6 @@ BEGIN
       USING ERRCODE = 'TK003', HINT = 'Give the lock service a new issuer id first: the old one''s tokens must not become current again.';
   END IF;
   next := fence.end_admissions(m, wait, evict, until);
-  SELECT * INTO m FROM fence.marks k WHERE k.resource = resource FOR UPDATE;
   INSERT INTO fence.adoptions VALUES
     (resource, m.generation + 1, issuer, m.issuer, m.writer, m.holder, m.reader, session_user, clock_timestamp(), pg_current_xact_id());
   UPDATE fence.marks k SET generation = k.generation + 1, issuer = adopt.issuer, writer = 0, holder = '', reader = 0,
@@ -278,12 +308,17 @@ BEGIN
    WHERE k.resource = resource;
   PERFORM setval(fence.sequence_of(m.id), next);
   IF evict THEN
-    PERFORM fence.terminate(b.pid) FROM fence.blockers(resource) b WHERE b.evictable;
+    PERFORM fence.terminate(h.pid) FROM fence.holders(resource) h WHERE h.evictable AND NOT h.claiming;
   END IF;
   PERFORM set_config('synchronous_commit', 'on', true);
 END $$;
 
-CREATE OR REPLACE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 2;
+DO $$
+BEGIN
+  IF fence.version() < 2 THEN
+    CREATE OR REPLACE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 2;
+  END IF;
+END $$;
 
 SELECT fence.seal();
 RESET ROLE;

@@ -25,15 +25,17 @@ BEGIN
     SELECT * INTO m FROM fence.marks k WHERE k.resource = t.resource;  -- READ COMMITTED: now as new as the lock
   END IF;
   verdict := fence.judge(m.generation, m.issuer, m.writer, m.holder, m.reader, t.mode, t.number, t.holder, t.issuer);
-  IF m.epoch IS DISTINCT FROM epoch THEN
-    -- REPEATABLE READ or SERIALIZABLE with a snapshot older than the newest claim.
+  IF m.epoch IS DISTINCT FROM epoch AND current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+    -- The snapshot is older than the newest claim or adoption.
     IF verdict IS NULL AND fence.claimed(m.writer, m.reader, t.mode, t.number) THEN
       verdict := 'TK001';
     END IF;
-    IF verdict IS NULL THEN
+    IF verdict IS NULL OR verdict = 'TK003' THEN
       RAISE EXCEPTION 'fence: "%" was claimed after this transaction took its snapshot', t.resource
         USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
+  ELSIF m.epoch IS DISTINCT FROM epoch THEN
+    verdict := coalesce(verdict, 'TK004');  -- row and sequence were restored apart; the next claim mends it
   END IF;
   IF verdict IS NOT NULL THEN
     PERFORM fence.refuse(verdict, t.resource, t.number, m);
@@ -118,7 +120,12 @@ BEGIN
 END $$;
 SELECT fence.selftest();
 
-CREATE OR REPLACE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 3;
+DO $$
+BEGIN
+  IF fence.version() < 3 THEN
+    CREATE OR REPLACE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 3;
+  END IF;
+END $$;
 
 SELECT fence.seal();
 GRANT EXECUTE ON FUNCTION fence.check(text), fence.check(), fence.ticket(text), fence.selftest() TO PUBLIC;

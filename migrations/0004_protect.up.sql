@@ -53,6 +53,13 @@ CREATE OR REPLACE FUNCTION fence.family(tab regclass) RETURNS SETOF regclass LAN
   ) SELECT t::regclass FROM f
 $$;
 
+-- What TAB is a partition or child of: a statement that names one of these writes rows of TAB past TAB's trigger.
+CREATE OR REPLACE FUNCTION fence.ancestors(tab regclass) RETURNS SETOF regclass LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH RECURSIVE a(t) AS (
+    SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = tab UNION SELECT i.inhparent FROM pg_inherits i JOIN a ON i.inhrelid = a.t
+  ) SELECT t::regclass FROM a
+$$;
+
 -- The resource that TAB's trigger names, NULL if it has none that is always enabled on writes and on TRUNCATE.
 CREATE OR REPLACE FUNCTION fence.resource_of(tab regclass) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT convert_from(substr(g.tgargs, 1, length(g.tgargs) - 1), 'UTF8')
@@ -86,6 +93,11 @@ BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER "!fence_truncate" BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION fence.guard(%L)', t, resource);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "!fence", ENABLE ALWAYS TRIGGER "!fence_truncate"', t);
   END LOOP;
+  SELECT a INTO t FROM fence.family(tab) f, fence.ancestors(f) a WHERE fence.resource_of(a) IS DISTINCT FROM resource LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'fence: rows of % can be written through %, which is not protected for "%"', tab, t, resource
+      USING ERRCODE = 'TK007', HINT = format('Run instead: SELECT fence.protect(%L, %L)', t, resource);
+  END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION fence.unprotect(tab regclass) RETURNS void
@@ -99,17 +111,23 @@ BEGIN
   END LOOP;
 END $$;
 
--- Every protected table with its partitions and children, those included that were attached later and are not protected.
+-- Every protected table with its partitions, its children and what it is one of, those included that were attached later
+-- and are not protected.
 CREATE OR REPLACE VIEW fence.status AS
   SELECT DISTINCT f.member AS relation, pg_catalog.convert_from(pg_catalog.substr(g.tgargs, 1, pg_catalog.length(g.tgargs) - 1), 'UTF8') AS resource,
          coalesce(fence.resource_of(f.member) = pg_catalog.convert_from(pg_catalog.substr(g.tgargs, 1, pg_catalog.length(g.tgargs) - 1), 'UTF8'), false) AS protected
-    FROM pg_catalog.pg_trigger g, fence.family(g.tgrelid) AS f(member)
+    FROM pg_catalog.pg_trigger g, LATERAL (SELECT fence.family(g.tgrelid) UNION SELECT fence.ancestors(g.tgrelid)) AS f(member)
    WHERE g.tgfoid = 'fence.guard()'::pg_catalog.regprocedure AND g.tgnargs = 1;
 
-CREATE OR REPLACE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 4;
+DO $$
+BEGIN
+  IF fence.version() < 4 THEN
+    CREATE OR REPLACE FUNCTION fence.version() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN 4;
+  END IF;
+END $$;
 
 SELECT fence.seal();
 GRANT EXECUTE ON FUNCTION fence.guard(), fence.token_for(text, text), fence.refuse_write(text, text, text), fence.family(regclass),
-  fence.resource_of(regclass), fence.resource_flaw(text), fence.malformed(text), fence.protect(regclass, text), fence.unprotect(regclass) TO PUBLIC;
+  fence.ancestors(regclass), fence.resource_of(regclass), fence.resource_flaw(text), fence.malformed(text), fence.protect(regclass, text), fence.unprotect(regclass) TO PUBLIC;
 GRANT SELECT ON fence.status TO PUBLIC;
 RESET ROLE;
