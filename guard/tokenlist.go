@@ -36,6 +36,17 @@ func FormatList(tokens []Token) (string, error) {
 	return string(b), nil
 }
 
+// TokenFor returns the one of tokens that is for resource. The error matches
+// ErrNoToken when there is none.
+func TokenFor(tokens []Token, resource string) (Token, error) {
+	for _, t := range tokens {
+		if t.Resource == resource {
+			return t, nil
+		}
+	}
+	return Token{}, &RefusedError{Reason: ErrNoToken, Token: Token{Resource: resource}}
+}
+
 // ValidateList reports whether tokens may travel in one write: at least one,
 // each valid, one per resource. The error matches ErrMalformed, or ErrNoToken
 // when there is none.
