@@ -147,3 +147,32 @@ func (s *service) Restart(tb testing.TB) {
 		m.Start(tb)
 	}
 }
+
+func (s *service) wantKeys(tb testing.TB, resource string, n int) {
+	tb.Helper()
+	if keys := s.keys(tb, resource); len(keys) != n {
+		tb.Errorf("keys of %q: %q, want %d", resource, keys, n)
+	}
+}
+
+// awaitKeys waits until resource has n keys.
+func (s *service) awaitKeys(tb testing.TB, resource string, n int) {
+	tb.Helper()
+	s.await(tb, func() bool { return len(s.keys(tb, resource)) == n })
+}
+
+// await polls until cond holds.
+func (s *service) await(tb testing.TB, cond func() bool) {
+	tb.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			tb.Fatal("what must happen did not")
+		}
+	}
+}
