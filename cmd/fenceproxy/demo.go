@@ -89,7 +89,7 @@ func (p *program) demoConfig(cmd *cobra.Command, etcd string, ttl time.Duration)
 	if c.Postgres, err = p.databaseURL(cmd); err != nil {
 		return c, err
 	}
-	if c.Executable, err = os.Executable(); err != nil {
+	if c.Executable, err = p.executable(); err != nil {
 		return c, fmt.Errorf("find this program: %w", err)
 	}
 	c.Programs = []string{filepath.Dir(c.Executable)}

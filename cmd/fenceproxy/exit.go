@@ -85,9 +85,14 @@ func explain(ctx context.Context, err error) (int, string) {
 	var connect *pgconn.ConnectError
 	var pgErr *pgconn.PgError
 	var unreachable *demo.UnreachableError
+	var left *demo.LeftBehindError
 	switch {
 	case errors.As(context.Cause(ctx), &bySignal):
-		return exitSignal + int(bySignal.signal), bySignal.Error()
+		text := bySignal.Error()
+		if errors.As(err, &left) {
+			text += "; " + left.Error()
+		}
+		return exitSignal + int(bySignal.signal), text
 	case errors.As(err, &coded):
 		return coded.code, coded.Error()
 	case errors.As(err, &connect):

@@ -14,7 +14,7 @@ import (
 
 func main() {
 	p := program{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv,
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, executable: os.Executable,
 		terminal: func() bool { return isTerminal(os.Stdin) },
 		colour: func(out *os.File) bool {
 			return isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
@@ -33,6 +33,8 @@ type program struct {
 	out io.Writer
 	err io.Writer
 	env func(string) string
+	// executable is the path of this program, for processes that it starts.
+	executable func() (string, error)
 	// terminal says whether somebody can answer on in.
 	terminal func() bool
 	// colour says whether a stream is a terminal that shows colours.
@@ -54,7 +56,12 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ signal syscall.Signal }
 
-func (e signalError) Error() string { return "stopped by " + e.signal.String() }
+func (e signalError) Error() string {
+	if e.signal == syscall.SIGTERM {
+		return "stopped by SIGTERM"
+	}
+	return "stopped by SIGINT"
+}
 
 // untilSignal returns a context that the first SIGINT or SIGTERM ends. The
 // second does what signals do by themselves: it ends the process.

@@ -190,7 +190,18 @@ func (c *cleaner) add(change func(*traces)) error {
 func (c *cleaner) finish() error {
 	c.stdin.Close()
 	if err := c.cmd.Wait(); err != nil {
-		return fmt.Errorf("clean up: %w: %s", err, strings.TrimSpace(c.stderr.String()))
+		return &LeftBehindError{Err: fmt.Errorf("%s (%w)", strings.TrimSpace(c.stderr.String()), err)}
 	}
 	return nil
 }
+
+// LeftBehindError says that something of the demo is left.
+type LeftBehindError struct {
+	Err error // what could not be removed, and why
+}
+
+// Error says what is left.
+func (e *LeftBehindError) Error() string { return "the demo left something behind: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *LeftBehindError) Unwrap() error { return e.Err }

@@ -20,7 +20,7 @@ func (s *story) show(who actor, r report) {
 	case stepRefused:
 		say(green, "REFUSED, nothing written: %s", r.Text)
 	case stepReleased:
-		say(plain, "released the lock, and is done")
+		say(plain, "is done")
 	}
 }
 

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The test binary must never be taken for the program: a demo that starts
+	// it as a worker would run all tests again, demo included, without end.
+	if flag.NArg() > 0 {
+		panic("this is a test binary, not fenceproxy: " + flag.Arg(0))
+	}
+	os.Exit(testenv.Run(m))
+}
+
+// outcome is what a run of the program left.
+type outcome struct {
+	code     int
+	out, err string
+}
+
+// invocation is a run of the program inside this process.
+type invocation struct {
+	args     []string
+	env      map[string]string
+	in       string
+	terminal bool // somebody sits at in
+}
+
+func (i invocation) run(ctx context.Context) outcome {
+	var out, err bytes.Buffer
+	p := program{
+		in: strings.NewReader(i.in), out: &out, err: &err,
+		env: func(name string) string { return i.env[name] },
+		// Processes belong to the tests of the built program.
+		executable: func() (string, error) { return "", errors.New("no processes in this test") },
+		terminal:   func() bool { return i.terminal },
+		colour:     func(*os.File) bool { return false },
+	}
+	code := p.run(ctx, i.args)
+	return outcome{code, out.String(), err.String()}
+}
+
+func run(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return invocation{args: args}.run(t.Context())
+}
+
+// want ends the test unless the run ended with code and, if that is not 0,
+// with one line on standard error that contains all of words.
+func (o outcome) want(t *testing.T, code int, words ...string) outcome {
+	t.Helper()
+	if o.code != code {
+		t.Fatalf("exit code %d, want %d\nstdout: %s\nstderr: %s", o.code, code, o.out, o.err)
+	}
+	if code != exitOK {
+		if strings.Count(o.err, "\n") != 1 || !strings.HasPrefix(o.err, "fenceproxy: ") {
+			t.Errorf("stderr is not one line of ours:\n%s", o.err)
+		}
+	}
+	for _, word := range words {
+		if !strings.Contains(o.err, word) {
+			t.Errorf("stderr has no %q:\n%s", word, o.err)
+		}
+	}
+	return o
+}
