@@ -35,6 +35,8 @@ type Link struct {
 	addr     string
 	protocol Protocol
 	running  sync.WaitGroup
+	// unreadable reports what the link cannot read, once: clients try again.
+	unreadable sync.Once
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused

@@ -79,8 +79,6 @@ type frameReader struct {
 func newFrameReader(r io.Reader) *frameReader {
 	f := &frameReader{}
 	f.Framer = http2.NewFramer(nil, io.TeeReader(r, &f.raw))
-	// It is for the peers to object.
-	f.AllowIllegalReads = true
 	return f
 }
 

@@ -117,7 +117,7 @@ func (c *linkConn) report(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) {
 		return
 	}
-	c.link.tb.Errorf("testenv: link to %s: %v", c.link.target, err)
+	c.link.unreadable.Do(func() { c.link.tb.Errorf("testenv: link to %s: %v", c.link.target, err) })
 }
 
 func (c *linkConn) send(to chan<- parcel, message []byte) {

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -23,6 +24,15 @@ var errMissing = errors.New("server is missing (make servers)")
 //
 //	func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 func Run(m *testing.M, opts ...goleak.Option) int {
+	if !flag.Parsed() {
+		flag.Parse()
+	}
+	if flag.NArg() > 0 {
+		// A program under test that starts itself again has started this test
+		// binary, which would run the tests that start it, and so on for ever.
+		fmt.Fprintf(os.Stderr, "testenv: this is a test binary, it has no command %q\n", flag.Args())
+		return 2
+	}
 	sweep()
 	code := m.Run()
 	stopShared()
