@@ -43,8 +43,8 @@ func exitCodes() *cobra.Command {
   130  stopped by SIGINT (Ctrl-C)
   143  stopped by SIGTERM
 
-With an exit code other than 0, standard error has one line that says what to
-do. Passwords are never part of it.`,
+With an exit code other than 0, the last line of standard error says what is
+wrong and what to do. Passwords are never part of it.`,
 	}
 }
 
@@ -152,7 +152,7 @@ func explainPostgres(pgErr *pgconn.PgError, err error) (int, string) {
 	}
 	switch {
 	case pgErr.Code == "42501":
-		return exitDenied, text + "; use a role that may: the schema's owner, a superuser, or one given by migrate up --grant"
+		return exitDenied, text + "; use the owner of the schema fence or a superuser; with migrate up --grant a role may claim, evict and read the marks"
 	case strings.HasPrefix(pgErr.Code, "57P0"): // shut down, starting up, terminated
 		return exitUnreachable, text
 	}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+)
+
+const highest = "9223372036854775807"
+
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	url := install(t, testenv.Postgres(t))
+	marks := func(args ...string) []string { return append(append([]string{"marks"}, args...), "--postgres", url) }
+
+	o := run(t, marks("list")...).want(t, exitOK)
+	if o.out != "RESOURCE  GENERATION  ISSUER  WRITER  HOLDER  READER  SINCE\n" {
+		t.Errorf("list of nothing:\n%s", o.out)
+	}
+	if o := run(t, marks("list", "--json")...).want(t, exitOK); o.out != `{"marks":[]}`+"\n" {
+		t.Errorf("list of nothing as JSON: %s", o.out)
+	}
+	run(t, marks("show", "orders")...).want(t, exitNotFound, `nobody has ever claimed "orders"`, "marks list")
+
+	execute(t, url,
+		"SELECT fence.claim('ft1:x:34:9f8c:k3v9:orders')",
+		"SELECT fence.claim('ft1:s:35:aaaa:k3v9:orders')",
+		"SELECT fence.claim('ft1:x:"+highest+":::a%20b')")
+	o = run(t, marks("list")...).want(t, exitOK)
+	lines := strings.Split(o.out, "\n")
+	if len(lines) != 4 {
+		t.Fatalf("list:\n%s", o.out)
+	}
+	if f := strings.Fields(lines[2]); f[0] != "orders" || f[1] != "0" || f[2] != "k3v9" || f[3] != "34" || f[4] != "9f8c" || f[5] != "35" {
+		t.Errorf("line of orders: %q", lines[2])
+	}
+	if !strings.Contains(lines[1], `""`) || strings.Index(lines[0], "ISSUER") != strings.Index(lines[1], `""`) {
+		t.Errorf("empty issuer is not shown, or columns are not aligned:\n%s", o.out)
+	}
+
+	var list struct {
+		Marks []struct {
+			Resource   string    `json:"resource"`
+			Generation int       `json:"generation"`
+			Issuer     string    `json:"issuer"`
+			Writer     string    `json:"writer"`
+			Holder     string    `json:"holder"`
+			Reader     string    `json:"reader"`
+			Since      time.Time `json:"since"`
+		} `json:"marks"`
+	}
+	decode(t, run(t, marks("list", "--json")...).want(t, exitOK).out, &list)
+	if len(list.Marks) != 2 || list.Marks[0].Writer != highest || list.Marks[0].Resource != "a b" || list.Marks[1].Reader != "35" {
+		t.Errorf("list as JSON: %+v", list)
+	}
+	if age := time.Since(list.Marks[1].Since); age < -time.Minute || age > time.Hour {
+		t.Errorf("since is %v ago", age)
+	}
+
+	o = run(t, "__complete", "marks", "show", "--postgres", url, "").want(t, exitOK)
+	if !strings.Contains(o.out, "orders\n") {
+		t.Errorf("resources are not completed:\n%s", o.out)
+	}
+}
+
+// resourceDocument is the documented JSON of marks show and marks adopt.
+type resourceDocument struct {
+	Mark     mark `json:"mark"`
+	Blockers []struct {
+		PID       *int       `json:"pid"`
+		GID       *string    `json:"gid"`
+		User      *string    `json:"user"`
+		State     *string    `json:"state"`
+		Since     *time.Time `json:"since"`
+		Evictable bool       `json:"evictable"`
+	} `json:"blockers"`
+	Adoptions []adoption `json:"adoptions"`
+}
+
+// Whoever would make a claim wait is named.
+func TestMarksShowBlockers(t *testing.T) {
+	t.Parallel()
+	s := testenv.Postgres(t)
+	url := install(t, s)
+	const token = "ft1:x:34:9f8c:k3v9:orders"
+	execute(t, url, "SELECT fence.claim('"+token+"')")
+	name, password := s.Role(t, "LOGIN")
+	run(t, "migrate", "up", "--postgres", url, "--grant", name).want(t, exitOK)
+	conn, err := pgx.Connect(t.Context(), testenv.URLAs(url, name, password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT fence.check('"+token+"')"); err != nil {
+		t.Fatal(err)
+	}
+
+	var r resourceDocument
+	decode(t, run(t, "marks", "show", "orders", "--json", "--postgres", url).want(t, exitOK).out, &r)
+	if len(r.Blockers) != 1 {
+		t.Fatalf("blockers: %+v", r.Blockers)
+	}
+	b := r.Blockers[0]
+	if b.PID == nil || *b.PID != int(conn.PgConn().PID()) || b.GID != nil || b.User == nil || *b.User != name || !b.Evictable {
+		t.Errorf("blocker: %+v", b)
+	}
+	o := run(t, "marks", "show", "orders", "--postgres", url).want(t, exitOK)
+	for _, want := range []string{"writer    34, holder 9f8c", "A claim would have to wait for:", strconv.Itoa(*b.PID), name, "idle in transaction", "yes"} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("show has no %q:\n%s", want, o.out)
+		}
+	}
+
+	adopt := []string{"marks", "adopt", "orders", "--issuer", "n7", "--wait", "100ms", "--yes", "--postgres", url}
+	o = run(t, adopt...)
+	if o.code != exitFailure || !strings.Contains(o.err, strconv.Itoa(*b.PID)) {
+		t.Errorf("adopt behind an open transaction: %d\n%s", o.code, o.err)
+	}
+	o = run(t, append(adopt, "--evict")...)
+	if o.code != exitOK {
+		t.Errorf("adopt --evict: %d\n%s", o.code, o.err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err == nil {
+		t.Error("the blocker still runs after --evict")
+	}
+}
+
+func TestMarksAdopt(t *testing.T) {
+	t.Parallel()
+	url := install(t, testenv.Postgres(t))
+	execute(t, url, "SELECT fence.claim('ft1:x:34:9f8c:k3v9:orders')")
+	adopt := []string{"marks", "adopt", "orders", "--issuer", "n7", "--postgres", url}
+
+	run(t, adopt...).want(t, exitUsage, "nobody can confirm this", "give --yes")
+	no := invocation{args: adopt, terminal: true, in: "n\n"}.run(t.Context())
+	if no.code != exitFailure || !strings.Contains(no.err, `"orders" is about to go from issuer k3v9 (writer 34, reader 0) to issuer n7.`) {
+		t.Errorf("answered no: %d\n%s", no.code, no.err)
+	}
+	var r resourceDocument
+	decode(t, run(t, "marks", "show", "orders", "--json", "--postgres", url).want(t, exitOK).out, &r)
+	if r.Mark.Issuer != "k3v9" || r.Mark.Generation != 0 || len(r.Adoptions) != 0 {
+		t.Fatalf("changed without confirmation: %+v", r)
+	}
+
+	yes := invocation{args: adopt, terminal: true, in: "yes\n"}.run(t.Context())
+	if yes.code != exitOK || !strings.Contains(yes.out, "issuer n7, generation 1") || !strings.Contains(yes.err, "cannot be undone") {
+		t.Errorf("answered yes: %d\n%s%s", yes.code, yes.out, yes.err)
+	}
+	decode(t, run(t, "marks", "adopt", "orders", "--issuer", "n8", "--yes", "--json", "--postgres", url).want(t, exitOK).out, &r)
+	if r.Mark.Issuer != "n8" || r.Mark.Generation != 2 || r.Mark.Writer != 0 {
+		t.Errorf("mark after: %+v", r.Mark)
+	}
+	// The log is in the database: who, when, and what the mark was.
+	if len(r.Adoptions) != 2 || r.Adoptions[0].IssuerBefore != "k3v9" || r.Adoptions[0].Writer != 34 || r.Adoptions[0].By == "" || r.Adoptions[1].Issuer != "n8" {
+		t.Errorf("adoptions: %+v", r.Adoptions)
+	}
+	o := run(t, "marks", "show", "orders", "--postgres", url).want(t, exitOK)
+	if !strings.Contains(o.out, "Adoptions") || !strings.Contains(o.out, "k3v9") {
+		t.Errorf("show does not tell of the adoption:\n%s", o.out)
+	}
+
+	// A -> B -> A would make A's old tokens current again.
+	o = run(t, append(adopt[:3:3], "--issuer", "k3v9", "--yes", "--postgres", url)...)
+	if o.code != exitFailure || !strings.Contains(o.err, `issuer "k3v9" has been the issuer of "orders" before`) {
+		t.Errorf("back to the first issuer: %d\n%s", o.code, o.err)
+	}
+	// Nobody has claimed it: an operator may still say who will.
+	o = run(t, "marks", "adopt", "new", "--issuer", "n7", "--yes", "--postgres", url)
+	if o.code != exitOK || !strings.Contains(o.err, "nobody has claimed it so far") {
+		t.Errorf("adopt of an unclaimed resource: %d\n%s", o.code, o.err)
+	}
+}

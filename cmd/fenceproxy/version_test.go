@@ -1,0 +1,26 @@
+package main
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/migrations"
+)
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	var v struct {
+		Version  string `json:"version"`
+		Go       string `json:"go"`
+		Platform string `json:"platform"`
+		Schema   int    `json:"schema"`
+	}
+	decode(t, run(t, "version", "--json").want(t, exitOK).out, &v)
+	if v.Version == "" || v.Go != runtime.Version() || v.Platform != runtime.GOOS+"/"+runtime.GOARCH || v.Schema != migrations.Version {
+		t.Errorf("version: %+v", v)
+	}
+	if o := run(t, "version").want(t, exitOK); !strings.HasPrefix(o.out, "fenceproxy "+v.Version+" (go") {
+		t.Errorf("version: %s", o.out)
+	}
+}
