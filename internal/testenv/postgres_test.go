@@ -122,3 +122,13 @@ func TestKillAndRestart(t *testing.T) {
 		t.Errorf("n = %d after a restart", got)
 	}
 }
+
+// simple asks by the simple protocol, which every pooler mode can take.
+func simple(t *testing.T, conn *pgx.Conn, sql string) string {
+	t.Helper()
+	results, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return string(results[0].Rows[0][0])
+}
