@@ -87,9 +87,11 @@ BEGIN
      ORDER BY l.pid
   LOOP
     SELECT * INTO m FROM fence.marks k WHERE k.resource = evict.resource;
-    IF (greatest(m.writer, m.reader) < below OR held.locktype = 'advisory' AND held.presence <> fence.presence_of(m.epoch))
-      AND fence.terminate(held.pid) THEN
-      RETURN NEXT held.pid;
+    IF greatest(m.writer, m.reader) < below OR held.locktype = 'advisory' AND held.presence <> fence.presence_of(m.epoch) THEN
+      -- A statement of its own: NULL AND terminate() would call it.
+      IF fence.terminate(held.pid) THEN
+        RETURN NEXT held.pid;
+      END IF;
     END IF;
   END LOOP;
 END $$;
