@@ -67,7 +67,8 @@ func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 const startAttempts = 5
 
 func portTaken(err error) bool {
-	return strings.Contains(strings.ToLower(err.Error()), "address already in use")
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "address already in use") || strings.Contains(text, "port is already allocated")
 }
 
 const scratchPrefix = "fence-test-"

@@ -266,10 +266,8 @@ func (c *pgCluster) initdb(dir string) error {
 		return err
 	}
 	data := filepath.Join(work, "data")
-	cmd := exec.Command(filepath.Join(c.bin, "initdb"), "--pgdata="+data, "--username=postgres",
+	cmd := c.account.command(work, filepath.Join(c.bin, "initdb"), "--pgdata="+data, "--username=postgres",
 		"--pwfile="+password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync")
-	cmd.Dir = work
-	cmd.SysProcAttr = c.account.attributes(cmd.Path, work)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}

@@ -49,7 +49,6 @@ func (a *account) own(path string) error {
 type command struct {
 	path    string
 	args    []string
-	env     []string
 	logPath string
 	account *account
 	// onDeath is the signal that the program gets when this process dies.
@@ -70,11 +69,8 @@ func (c command) start() (*process, error) {
 		return nil, fmt.Errorf("open log of %s: %w", c.path, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(c.path, c.args...)
-	cmd.Env = append(os.Environ(), c.env...)
-	cmd.Dir = filepath.Dir(c.logPath)
+	cmd := c.account.command(filepath.Dir(c.logPath), c.path, c.args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = c.account.attributes(c.path, cmd.Dir)
 	cmd.SysProcAttr.Pdeathsig = c.onDeath
 	p := &process{logPath: c.logPath, done: make(chan struct{})}
 	started := make(chan error)
@@ -98,21 +94,27 @@ func (c command) start() (*process, error) {
 	return p, nil
 }
 
-// attributes are those of a program at path that runs as the account in dir.
-func (a *account) attributes(path, dir string) *syscall.SysProcAttr {
+// command is a program that runs as the account in dir.
+func (a *account) command(dir, path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
 	// A group of its own: Ctrl-C in a terminal is for the test.
-	attr := &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if a == nil {
-		return attr
+		return cmd
 	}
-	attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
-	if !reachable(path) || !reachable(dir) {
+	if !reachable(path) {
 		// The checkout is below a folder that is root's alone, like /root: let
-		// the program pass permission checks as root does.
+		// the program pass permission checks as root does. An ambient
+		// capability is there from the first exec on, which has to be that of a
+		// program everybody can reach.
+		cmd = exec.Command("/usr/bin/env", append([]string{path}, args...)...)
+		cmd.Dir = dir
 		const capDACOverride = 1
-		attr.AmbientCaps = []uintptr{capDACOverride}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, AmbientCaps: []uintptr{capDACOverride}}
 	}
-	return attr
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
+	return cmd
 }
 
 // reachable says whether every user can enter all folders above path.

@@ -1,0 +1,140 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A stand-in for the docker command shows how containers are run; it needs an
+// etcd of this machine to run in place of the image's.
+func TestDocker(t *testing.T) {
+	etcd, err := findEtcd()
+	need(t, err)
+	dir := t.TempDir()
+	script := `#!/bin/sh
+[ "$1" = version ] && exit 0
+echo "$@" > "` + dir + `/args"
+port=$(echo "$@" | sed 's/.*127.0.0.1:\([0-9]*\):2379.*/\1/')
+exec "` + etcd + `" --data-dir "` + dir + `/data" --listen-peer-urls http://127.0.0.1:0 \
+	--listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port"
+`
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	e, stop, err := dockerEtcd(EtcdConfig{}, errMissing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := os.ReadFile(filepath.Join(dir, "args"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(args), "run --rm --sig-proxy=true --publish 127.0.0.1:") || !strings.Contains(string(args), " quay.io/coreos/etcd:v") {
+		t.Errorf("docker %s", args)
+	}
+	stop()
+	if conn, err := net.DialTimeout("tcp", e.Endpoints()[0], time.Second); err == nil {
+		conn.Close()
+		t.Error("still runs after it was stopped")
+	}
+}
+
+func TestNoDocker(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	if _, _, err := dockerPostgres(PostgresConfig{Major: 15}, errMissing); !errors.Is(err, errMissing) {
+		t.Errorf("without an engine: %v", err)
+	}
+}
+
+// A folder that a killed test process left is removed; one in use is not.
+func TestSweep(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	used, remove, err := scratch(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
+	left, err := os.MkdirTemp("", scratchPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, dir := range []string{used, left} {
+		lock := filepath.Join(dir, "lock")
+		f, err := os.OpenFile(lock, os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if err := os.Chtimes(lock, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep()
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("left behind: %v", err)
+	}
+	if _, err := os.Stat(used); err != nil {
+		t.Errorf("in use: %v", err)
+	}
+}
+
+// A server that does not start says why.
+func TestStartErrorShowsTheLog(t *testing.T) {
+	t.Parallel()
+	_, err := findPostgres(postgresVersions(t)[0])
+	need(t, err)
+	_, _, err = launchPostgres(PostgresConfig{Major: postgresVersions(t)[0], Settings: map[string]string{"no_such_setting": "1"}})
+	if err == nil || !strings.Contains(err.Error(), `unrecognized configuration parameter "no_such_setting"`) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// The account's programs run also where only root may go.
+func TestUnreachableFolder(t *testing.T) {
+	t.Parallel()
+	who, err := serverAccount()
+	need(t, err)
+	if who == nil {
+		t.Log("not root: nothing to show")
+		return
+	}
+	locked := filepath.Join(t.TempDir(), "locked")
+	if err := os.Mkdir(locked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(locked, "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nid -u > out\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, remove, err := scratch(who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
+	proc, err := command{path: program, logPath: filepath.Join(dir, "log"), account: who}.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	select {
+	case <-proc.done:
+	case <-ctx.Done():
+		t.Fatal("does not end")
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "out")); err != nil || strings.TrimSpace(string(got)) == "0" {
+		t.Errorf("user %q, %v\n%s", got, err, logTail(proc.logPath))
+	}
+}
