@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fenceproxy/fenceproxy/internal/demo"
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
 // Exit codes. Those above 1 are of sysexits.h, except the one of signals.
@@ -36,7 +37,8 @@ func exitCodes() *cobra.Command {
    64  bad usage: an unknown command or flag, a missing argument or URL, or a
        question that nobody can answer (give --yes)
    66  not found: no such resource
-   69  unreachable: Postgres or etcd does not answer, or has no such database
+   69  unreachable: Postgres or etcd does not answer, has no such database, or,
+       where the demo is to start it, is not on this machine
    77  denied: a wrong password, or a role that may not do this
    78  schema: fence is not installed, has another version than this program
        wants, or does not work on this server
@@ -97,6 +99,8 @@ func explain(ctx context.Context, err error) (int, string) {
 		return coded.code, coded.Error()
 	case errors.As(err, &connect):
 		return explainConnect(connect)
+	case errors.Is(err, localserver.ErrMissing):
+		return exitUnreachable, err.Error()
 	case errors.As(err, &unreachable):
 		return exitUnreachable, err.Error() + "; check the address, and that the server runs"
 	case errors.As(err, &pgErr):

@@ -45,13 +45,15 @@ func (a *account) own(path string) error {
 	return os.Chown(path, int(a.uid), int(a.gid))
 }
 
-// run makes cmd run as the account, with its data in dir.
+// run makes cmd run as the account, with its data in dir. (The capability
+// helps with data only: programs check with access(2) whether they can reach
+// each other, which ignores it.)
 func (a *account) run(dir string, cmd *exec.Cmd) *exec.Cmd {
 	if a == nil {
 		return cmd
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
-	if !reachable(cmd.Path) || !reachable(dir) {
+	if !reachable(dir) {
 		ignorePermissions(cmd.SysProcAttr)
 	}
 	return cmd

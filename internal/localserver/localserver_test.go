@@ -218,3 +218,28 @@ func stateOf(t *testing.T, pid int) string {
 	state, _, _ := strings.Cut(rest, " ")
 	return state
 }
+
+// What root alone can reach is no use to a server that refuses to be root.
+func TestFindPostgresOutOfReach(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // everything that can be found can be run
+	}
+	testenv.Postgres(t)
+	usual, err := localserver.FindPostgres()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := filepath.Join(t.TempDir(), "postgres-99", "bin") // t.TempDir is root's
+	if err := os.MkdirAll(hidden, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"initdb", "postgres"} {
+		if err := os.WriteFile(filepath.Join(hidden, name), []byte("#!/bin/sh\necho 'postgres (PostgreSQL) 99.1'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := localserver.FindPostgres(filepath.Dir(filepath.Dir(hidden)))
+	if err != nil || found != usual {
+		t.Errorf("found %+v (%v), want %+v", found, err, usual)
+	}
+}

@@ -11,8 +11,7 @@ import (
 func dieWithParent(attr *syscall.SysProcAttr, signal syscall.Signal) { attr.Pdeathsig = signal }
 
 // ignorePermissions lets a program that is not root's pass permission checks
-// as root does, so that it can enter folders that are root's alone, like a
-// checkout below /root.
+// as root does, so that it can enter folders that are root's alone.
 func ignorePermissions(attr *syscall.SysProcAttr) {
 	attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_DAC_OVERRIDE)
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -30,43 +29,52 @@ type Postgres struct {
 	Major int
 }
 
-// oldest is the first version that the fence runs on.
+// oldestPostgres is the first version that the fence runs on.
 const oldestPostgres = 14
 
 // FindPostgres returns the newest PostgreSQL in the folders of Debian
 // (/usr/lib/postgresql), in the folders postgres-* below each of dirs, or in
-// PATH. Without one its error matches ErrMissing.
+// PATH. When this process is root it passes over those that the user whom the
+// server is to run as cannot reach, like those below /root. Without one its
+// error matches ErrMissing.
 func FindPostgres(dirs ...string) (Postgres, error) {
 	patterns := []string{"/usr/lib/postgresql/*/bin"}
 	for _, dir := range dirs {
 		patterns = append(patterns,
 			filepath.Join(dir, "postgres-*", "bin"), filepath.Join(dir, "postgres-*", "native", "bin"))
 	}
-	var found []Postgres
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			patterns = append(patterns, filepath.Dir(path))
+		}
+	}
+	best, hidden := Postgres{}, ""
 	for _, pattern := range patterns {
 		bins, _ := filepath.Glob(pattern) // the patterns are well-formed
 		for _, bin := range bins {
-			if p, ok := postgresIn(bin); ok {
-				found = append(found, p)
+			p, ok := postgresIn(bin)
+			switch {
+			case !ok || p.Major <= best.Major:
+			case os.Geteuid() == 0 && !reachable(filepath.Join(p.Bin, "postgres")):
+				hidden = fmt.Sprintf(" (the one in %s can be reached by root only, and refuses to run as root)", p.Bin)
+			default:
+				best = p
 			}
 		}
 	}
-	if path, err := exec.LookPath("postgres"); err == nil && len(found) == 0 {
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			if p, ok := postgresIn(filepath.Dir(path)); ok {
-				found = append(found, p)
-			}
-		}
+	if best.Major == 0 {
+		return best, fmt.Errorf("PostgreSQL %d or later %w%s", oldestPostgres, ErrMissing, hidden)
 	}
-	if len(found) == 0 {
-		return Postgres{}, fmt.Errorf("PostgreSQL %d or later %w", oldestPostgres, ErrMissing)
-	}
-	return slices.MaxFunc(found, func(a, b Postgres) int { return a.Major - b.Major }), nil
+	return best, nil
 }
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
 func postgresIn(bin string) (Postgres, bool) {
+	bin, err := filepath.EvalSymlinks(bin)
+	if err != nil {
+		return Postgres{}, false
+	}
 	for _, name := range []string{"initdb", "postgres"} {
 		if info, err := os.Stat(filepath.Join(bin, name)); err != nil || info.Mode()&0o111 == 0 {
 			return Postgres{}, false
