@@ -201,7 +201,9 @@ func TestClaimKeepsToItsLimit(t *testing.T) {
 			"the lock of claims": func(conn *pgx.Conn) {
 				exec(t, conn, "select pg_advisory_xact_lock(fence.claim_key($1))", string(s.r))
 			},
-			"a lock on the mark":  func(conn *pgx.Conn) { exec(t, conn, "select from fence.marks where resource = $1 for update", string(s.r)) },
+			"a lock on the mark": func(conn *pgx.Conn) {
+				exec(t, conn, "select from fence.marks where resource = $1 for update", string(s.r))
+			},
 			"a lock on the marks": func(conn *pgx.Conn) { exec(t, conn, "lock table fence.marks in share row exclusive mode") },
 		}
 		for name, block := range blockers {
