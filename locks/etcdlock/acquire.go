@@ -89,11 +89,7 @@ func (l *Locker) follow(ctx context.Context, p *place, seen view) (view, error) 
 		}
 	}
 	if err == nil {
-		// The client resumes a broken watch by itself, and servers had bugs that
-		// lose an event then: nobody waits for a lost one for longer than a TTL.
-		bounded, cancel := context.WithTimeout(ctx, l.config.TTL)
-		defer cancel()
-		err = w.deleted(bounded)
+		err = w.deleted(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		l.config.Logger.Debug("watch ended", keyHolder, p.key, keyError, err)

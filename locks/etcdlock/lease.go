@@ -129,6 +129,9 @@ func (le *lease) watchOwn() {
 			le.deleted()
 			return
 		}
+		if errors.Is(err, errWatchQuiet) {
+			continue
+		}
 		// The watch broke, or the past it asked for was compacted: whether the
 		// key is there must be read.
 		seen, err := l.look(le.ctx, &le.place)

@@ -1,0 +1,40 @@
+package etcdlock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+)
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.Etcd(t), testenv.Etcd(t).Endpoints()...)
+	for _, test := range []struct {
+		config etcdlock.Config
+		want   string
+	}{
+		{etcdlock.Config{}, ""},
+		{etcdlock.Config{TTL: time.Second, Prefix: "p", IssuerKey: "p/issuer"}, ""},
+		{etcdlock.Config{TTL: time.Second - 1}, "TTL"},
+		{etcdlock.Config{TTL: -1}, "TTL"},
+		{etcdlock.Config{Prefix: "p", IssuerKey: "p/orders/x"}, "IssuerKey"},
+	} {
+		locker, err := etcdlock.New(client, test.config)
+		if err == nil {
+			err = locker.Close()
+		}
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("New(%+v): %v, want an error about %q", test.config, err, test.want)
+		}
+	}
+	for _, client := range []*clientv3.Client{nil, clientv3.NewCtxClient(t.Context())} {
+		if _, err := etcdlock.New(client, etcdlock.Config{}); err == nil {
+			t.Error("New without a connection succeeded")
+		}
+	}
+}

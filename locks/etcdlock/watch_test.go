@@ -1,0 +1,130 @@
+package etcdlock_test
+
+import (
+	"errors"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+)
+
+// compact compacts everything up to now, after some writes, so that whoever
+// has not seen what was deleted before never will.
+func (s *service) compact(tb testing.TB) {
+	tb.Helper()
+	var rev int64
+	for range 3 {
+		answer, err := s.client.Put(testContext(tb), s.prefix+"unrelated", "")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		rev = answer.Header.Revision
+	}
+	if _, err := s.client.Compact(testContext(tb), rev, clientv3.WithCompactPhysical()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// TestCompactionWhileWaiting: the deletion that a waiter waits for is compacted
+// while the waiter's connection is down (etcd #18089: a watch may miss it).
+func TestCompactionWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{}))
+	link := newLink(t, s.Addr())
+	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
+	waiter := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
+	for _, acquire := range []acquireFunc{waiter.Acquire, waiter.AcquireShared} {
+		held, before := mustAcquire(t, holder.Acquire, "r"), watches(link)
+		got := start(t, acquire, "r")
+		s.awaitKeys(t, "r", 2)
+		awaitWatch(t, s, link, before)
+		link.Refuse(true)
+		mustRelease(t, held)
+		s.compact(t)
+		link.Refuse(false)
+		if err := <-got; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCompactionWhileHolding: the key of a lock is deleted, and that compacted,
+// while the holder's connection is down.
+func TestCompactionWhileHolding(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{}))
+	link := newLink(t, s.Addr())
+	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
+	lease := mustAcquire(t, locker.Acquire, "r")
+	awaitWatch(t, s, link, 0)
+	link.Refuse(true)
+	s.Break(t, "r", lease.Token())
+	s.compact(t)
+	link.Refuse(false)
+	lostSoon(t, lease)
+}
+
+// TestCompactionBeforeTheWatch: the own key's watch asks for a past that is
+// compacted when it starts, and the key is still there.
+func TestCompactionBeforeTheWatch(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{}))
+	link := newLink(t, s.Addr())
+	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
+	lease := mustAcquire(t, locker.Acquire, "r")
+	s.compact(t)
+	awaitWatch(t, s, link, 0)
+	s.Break(t, "r", lease.Token())
+	lostSoon(t, lease)
+}
+
+// TestBrokenWatches: connections that break do not break what waits on them.
+func TestBrokenWatches(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Etcd(t))
+	link := newLink(t, s.Addr())
+	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
+	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
+	mine := mustAcquire(t, locker.Acquire, "mine")
+	held := mustAcquire(t, holder.Acquire, "r")
+	got := start(t, locker.Acquire, "r")
+	s.awaitKeys(t, "r", 2)
+	awaitWatch(t, s, link, 0)
+	for range 5 {
+		before := watches(link)
+		link.Cut()
+		awaitWatch(t, s, link, before)
+	}
+	if err := mine.Err(); err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, held)
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	s.Break(t, "mine", mine.Token())
+	lostSoon(t, mine)
+	if err := mine.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+		t.Errorf("Release: %v", err)
+	}
+}
+
+// watches counts the watch streams that passed a link.
+func watches(link *testenv.Link) int {
+	n := 0
+	for _, path := range link.Paths() {
+		if path == "/etcdserverpb.Watch/Watch" {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitWatch waits until there were more watch streams than before.
+func awaitWatch(tb testing.TB, s *service, link *testenv.Link, before int) {
+	tb.Helper()
+	s.await(tb, func() bool { return watches(link) > before })
+}
