@@ -1,0 +1,110 @@
+package migrations_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+)
+
+// I6: nobody lowers, deletes or truncates a mark, or an entry of the log, not
+// even a superuser by plain statements.
+func TestMarksNeverGoDown(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *database) {
+		conn := d.open(t)
+		claim(t, conn, resource("r").writer(34))
+		claim(t, conn, resource("r").reader(35))
+		claim(t, conn, resource("q").writer(1))
+		exec(t, conn, "select fence.adopt('q', 'j')")
+		statements := []string{
+			"delete from fence.marks", "delete from fence.marks where resource = 'r'", "truncate fence.marks", "truncate fence.marks cascade",
+			"delete from fence.adoptions", "truncate fence.adoptions", "update fence.adoptions set writer = 0",
+			"update fence.adoptions set adopted_by = 'nobody'",
+			"insert into fence.marks (resource) values ('r') on conflict (resource) do update set writer = 0",
+			"with d as (delete from fence.marks returning *) select count(*) from d",
+			"do $$ begin update fence.marks set writer = 1 where resource = 'r'; end $$",
+		}
+		for _, change := range []string{
+			"writer = 33", "writer = 0", "reader = 34", "reader = 0", "holder = 'other'", "holder = ''", "issuer = 'j'", "issuer = ''",
+			"generation = 1", "generation = -1", "generation = 1, writer = 0, reader = 0, issuer = 'j'", "resource = 'elsewhere'",
+			"id = default", "writer = null", "reader = null", "writer = 35, reader = 34", "writer = 35, issuer = 'j'",
+		} {
+			statements = append(statements, "update fence.marks set "+change+" where resource = 'r'")
+		}
+		if d.server.Major() >= 15 {
+			statements = append(statements, "merge into fence.marks m using (select 1) s on m.resource = 'r' when matched then delete")
+		}
+		want := guard.Mark{Writer: 34, Holder: "h34", Reader: 35, Issuer: "i"}
+		for _, role := range []string{"origin", "replica"} {
+			exec(t, conn, "set session_replication_role = "+role)
+			for _, sql := range statements {
+				if _, err := conn.Exec(t.Context(), sql); err == nil {
+					t.Errorf("%s, %s: no error", role, sql)
+				}
+				if got := markOf(t, conn, "r"); got != want {
+					t.Fatalf("%s, %s: mark is %+v", role, sql, got)
+				}
+			}
+		}
+		if n := query[int](t, conn, "select count(*) from fence.adoptions"); n != 1 {
+			t.Errorf("the log has %d entries", n)
+		}
+		claim(t, conn, resource("r").writer(36))
+	})
+}
+
+// Whoever tampers with the sequence, which a superuser can, or with the row's
+// epoch, makes checks fail, not pass; the next claim mends it.
+func TestTamperingFailsClosed(t *testing.T) {
+	t.Parallel()
+	tamperings := map[string]string{
+		"sequence set back":  "select setval('fence.s_' || id, 0) from fence.marks where resource = '%s'",
+		"sequence advanced":  "select nextval('fence.s_' || id) from fence.marks where resource = '%s'",
+		"sequence restarted": "do $$ begin execute (select format('alter sequence fence.s_%%s restart', id) from fence.marks where resource = '%s'); end $$",
+		"sequence dropped":   "do $$ begin execute (select format('drop sequence fence.s_%%s', id) from fence.marks where resource = '%s'); end $$",
+		"row's epoch":        "update fence.marks set epoch = 7 where resource = '%s'",
+	}
+	each(t, func(t *testing.T, d *database) {
+		for name, sql := range tamperings {
+			s := d.stage(t)
+			tk := claim(t, s.next, s.r.writer(34))
+			exec(t, s.next, fmt.Sprintf(sql, s.r))
+			for _, level := range levels {
+				for token, want := range map[string]map[string]bool{
+					s.r.writer(33): {"TK001": true},
+					s.r.writer(34): {"TK004": level == "read committed", "TK001": level != "read committed"},
+				} {
+					for _, form := range forms[1:] {
+						s.begin(t, s.old, level)
+						err := form.check(t.Context(), s.old, token, tk)
+						if !want[stateOf(err)] {
+							t.Errorf("%s, %s: check of %s by %s: %v", name, level, token, form.name, describe(err))
+						}
+						exec(t, s.old, "rollback")
+					}
+				}
+			}
+			if name != "row's epoch" {
+				if _, err := s.old.Exec(t.Context(), fastCheck, tk.seq, tk.epoch, s.r.writer(34)); err == nil {
+					t.Errorf("%s: the ticket of before passes", name)
+				}
+			}
+			fails(t, s.next, "TK001", "select fence.claim($1)", s.r.writer(33))
+			again := claim(t, s.next, s.r.writer(34))
+			if again.epoch == tk.epoch {
+				t.Errorf("%s: the epoch is the one of before", name)
+			}
+			for _, form := range forms {
+				if err := form.check(t.Context(), s.old, s.r.writer(34), again); err != nil {
+					t.Errorf("%s: the current holder is refused (I3): %v", name, describe(err))
+				}
+				state := "TK001"
+				if name == "sequence dropped" && form.name == "ticket" {
+					state = "XX000" // no such relation
+				}
+				mustBe(t, form.check(t.Context(), s.old, s.r.writer(33), s.ticket), state, name)
+			}
+		}
+	})
+}
