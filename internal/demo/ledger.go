@@ -145,7 +145,7 @@ func (l ledger) account(ctx context.Context, db database, round string) (Account
 		                  FROM %[2]s WHERE round = $1) e) entries,
 		       (SELECT count(*) FILTER (WHERE a.told = 'TK001' AND e.id IS NULL) AS refused,
 		               count(*) FILTER (WHERE a.told = 'committed') AS acknowledged,
-		               count(*) FILTER (WHERE (a.told = 'committed') <> (e.id IS NOT NULL)) AS unexplained
+		               count(*) FILTER (WHERE (a.told IS NOT DISTINCT FROM 'committed') <> (e.id IS NOT NULL)) AS unexplained
 		          FROM %[3]s a FULL JOIN (SELECT * FROM %[2]s WHERE round = $1) e ON e.attempt = a.id
 		         WHERE coalesce(a.round, e.round) = $1) attempts`,
 		l.table("accounts"), l.table("entries"), l.table("attempts")), round, opening).
