@@ -65,8 +65,8 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer remove()
-	left, err := os.MkdirTemp("", scratchPrefix)
-	if err != nil {
+	left := filepath.Join(os.TempDir(), scratchPrefix+"left")
+	if err := os.Mkdir(left, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-time.Hour)

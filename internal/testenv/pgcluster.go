@@ -2,15 +2,13 @@ package testenv
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -82,9 +80,7 @@ func (c PostgresConfig) settings() []string {
 		"logging_collector":         "off",
 		"log_line_prefix":           "%m [%p] %q%u@%d ",
 	}
-	for name, value := range c.Settings {
-		all[name] = value
-	}
+	maps.Copy(all, c.Settings)
 	var args []string
 	for name, value := range all {
 		args = append(args, "-c", name+"="+value)
@@ -156,156 +152,3 @@ func (c *pgCluster) start() error {
 
 // stop ends the server without waiting for its clients.
 func (c *pgCluster) stop() { c.proc.end(syscall.SIGINT, syscall.SIGQUIT) }
-
-// kill ends the postmaster and its children as a crash does. They all stop
-// before the first one dies, so that none can act on another's death.
-func (c *pgCluster) kill() error {
-	if err := c.proc.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	children, err := childrenOf(c.proc.Pid)
-	if err != nil {
-		return err
-	}
-	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-		for _, pid := range children {
-			// One that has just ended by itself is as dead as we want it.
-			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return err
-			}
-		}
-	}
-	c.proc.end(syscall.SIGKILL)
-	deadline := time.Now().Add(10 * time.Second)
-	for _, pid := range children {
-		for parentOf(pid) != 0 {
-			if time.Now().After(deadline) {
-				return fmt.Errorf("child %d still runs", pid)
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}
-	return nil
-}
-
-// childrenOf returns the processes whose parent is pid.
-func childrenOf(pid int) ([]int, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	var children []int
-	for _, e := range entries {
-		if child, err := strconv.Atoi(e.Name()); err == nil && parentOf(child) == pid {
-			children = append(children, child)
-		}
-	}
-	return children, nil
-}
-
-// parentOf is the parent of a process, 0 if that has ended.
-func parentOf(pid int) int {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// proc(5): pid (comm) state ppid …, and comm may hold anything.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 2 || fields[0] == "Z" {
-		return 0
-	}
-	parent, _ := strconv.Atoi(fields[1])
-	return parent
-}
-
-const passwordFile = "superuser-password"
-
-// template returns a data directory as initdb leaves it, made once for each
-// build of Postgres and kept in .bin/cache. Several test processes may want it
-// at the same time.
-func (c *pgCluster) template() (string, error) {
-	version, err := exec.Command(filepath.Join(c.bin, "postgres"), "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("ask postgres for its version: %w", err)
-	}
-	cache, err := binPath("cache")
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, strings.NewReplacer(" ", "_", "/", "_", "(", "", ")", "").Replace(strings.TrimSpace(string(version))))
-	lock, err := lockFile(dir+".lock", syscall.LOCK_EX)
-	if err != nil {
-		return "", err
-	}
-	defer lock.Close()
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	if err := c.initdb(dir); err != nil {
-		return "", err
-	}
-	return dir, nil
-}
-
-// initdb makes dir, whole or not at all. It runs in a folder of its own, for
-// the account that Postgres runs as may not be allowed to write to the cache.
-func (c *pgCluster) initdb(dir string) error {
-	work, remove, err := scratch(c.account)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	password := filepath.Join(work, passwordFile)
-	if err := os.WriteFile(password, []byte(rand.Text()), 0o600); err != nil {
-		return err
-	}
-	if err := c.account.own(password); err != nil {
-		return err
-	}
-	data := filepath.Join(work, "data")
-	cmd := c.account.command(work, filepath.Join(c.bin, "initdb"), "--pgdata="+data, "--username=postgres",
-		"--pwfile="+password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	if err := os.Rename(password, filepath.Join(data, passwordFile)); err != nil {
-		return err
-	}
-	partial := dir + ".partial"
-	if err := os.RemoveAll(partial); err != nil {
-		return err
-	}
-	if err := (&pgCluster{}).copyTree(data, partial); err != nil {
-		return fmt.Errorf("keep data directory: %w", err)
-	}
-	return os.Rename(partial, dir)
-}
-
-// copyTree copies a data directory, for the account to own.
-func (c *pgCluster) copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, rel)
-		if d.IsDir() {
-			err = os.Mkdir(target, 0o700)
-		} else {
-			var content []byte
-			if content, err = os.ReadFile(path); err == nil {
-				err = os.WriteFile(target, content, 0o600)
-			}
-		}
-		if err != nil {
-			return err
-		}
-		return c.account.own(target)
-	})
-}

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -130,6 +131,9 @@ func reachable(path string) bool {
 	}
 }
 
+// errEnded is the end of a process with exit code 0.
+var errEnded = errors.New("exit status 0")
+
 // end sends signals, five seconds apart, until the process has ended; nil has.
 func (p *process) end(signals ...syscall.Signal) {
 	if p == nil {
@@ -157,7 +161,7 @@ func (p *process) until(limit time.Duration, check func() error) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("ended before it was ready: %v\n%s", p.err, logTail(p.logPath))
+			return fmt.Errorf("ended before it was ready: %w\n%s", cmp.Or(p.err, errEnded), logTail(p.logPath))
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {

@@ -120,7 +120,10 @@ func restoreSymlinks(native string) error {
 	if err != nil {
 		return err
 	}
-	var links []struct{ Source, Target string }
+	var links []struct {
+		Source string `json:"source"`
+		Target string `json:"target"`
+	}
 	if err := json.Unmarshal(list, &links); err != nil {
 		return fmt.Errorf("read pg-symlinks.json: %w", err)
 	}

@@ -1,0 +1,104 @@
+# What can be done with this repository. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+GO ?= go
+# The packages that a target works on, and further arguments for go test.
+PKG ?= ./...
+ARGS ?=
+FUZZTIME ?= 30s
+BENCHTIME ?= 1s
+# How often race runs the tests, and how long chaos goes on.
+COUNT ?= 5
+CHAOS ?= 5m
+
+# The version in the program is the one that Go reads from git, if it can.
+VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+# The race detector needs a C compiler; without one tests run without it.
+RACE := $(if $(shell command -v "$$($(GO) env CC)"),-race)
+GOLANGCI_LINT_VERSION := v2.12.2
+GOLANGCI_LINT := .bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	echo
+	echo '  PKG=./locks/... ARGS="-run TestX -v" narrow what test, race and bench run.'
+
+.PHONY: build
+build: ## build .bin/fenceproxy
+	@mkdir -p .bin
+	$(GO) build -trimpath -buildvcs=$(VCS) -o .bin/fenceproxy ./cmd/fenceproxy
+
+.PHONY: servers
+servers: ## install or build the servers that tests and the demo need
+	@echo 'servers (into .bin, or by apt):'
+	cd tools && $(GO) run ./servers
+
+.PHONY: servers-all
+servers-all: ## the same, with every supported version of Postgres
+	@echo 'servers (into .bin, or by apt):'
+	cd tools && $(GO) run ./servers -all
+
+.PHONY: demo
+demo: servers build ## see a late write of an old lock holder, let through and refused
+	@.bin/fenceproxy demo $(ARGS)
+
+.PHONY: test
+test: servers ## run the tests, with the race detector; a missing server fails them
+	FENCE_TEST_REQUIRE=1 $(GO) test $(RACE) $(ARGS) $(PKG)
+
+.PHONY: test-pg-all
+test-pg-all: servers-all ## run the tests on PostgreSQL 14 to 18
+	FENCE_TEST_REQUIRE=1 FENCE_TEST_POSTGRES_VERSIONS=14,15,16,17,18 $(GO) test -timeout 30m $(RACE) $(ARGS) $(PKG)
+
+.PHONY: race
+race: servers ## run the tests COUNT times, on 1 and on 4 threads, to find what fails rarely
+	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -race -count $(COUNT) -cpu 1,4 $(ARGS) $(PKG)
+
+.PHONY: fuzz
+fuzz: servers ## fuzz every Fuzz function for FUZZTIME
+	@for file in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do
+	  for target in $$(grep -o '^func Fuzz[A-Za-z0-9_]*' "$$file" | cut -d ' ' -f 2); do
+	    echo "$$(dirname "$$file") $$target"
+	    FENCE_TEST_REQUIRE=1 $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $(ARGS) "$$(dirname "$$file")"
+	  done
+	done
+
+.PHONY: bench
+bench: servers ## run the benchmarks, BENCHTIME each
+	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(ARGS) \
+	  $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+
+.PHONY: chaos
+chaos: servers ## run the stress tests of test/chaos for CHAOS
+	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) ./test/chaos/...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format are right
+	$(GO) vet ./...
+	$(GOLANGCI_LINT) run
+	$(GOLANGCI_LINT) fmt --diff
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+	cd tools
+	$(GO) vet ./...
+	../$(GOLANGCI_LINT) run --config ../.golangci.yaml
+	$(GO) mod tidy -diff
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## format the code (gofumpt) and tidy go.mod
+	$(GOLANGCI_LINT) fmt
+	$(GO) mod tidy
+
+$(GOLANGCI_LINT):
+	@echo 'golangci-lint $(GOLANGCI_LINT_VERSION): builds it, about 3 minutes the first time'
+	mkdir -p .bin
+	work=$$(mktemp -d "$(CURDIR)/.bin/lint-XXXXXX")
+	trap 'rm -rf "$$work"' EXIT
+	GOBIN="$$work" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv "$$work/golangci-lint" $@
