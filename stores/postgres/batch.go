@@ -85,8 +85,10 @@ type batchRun struct {
 }
 
 func (r *batchRun) send(ctx context.Context, b *pgx.Batch) error {
-	out := r.queue(b)
-	err := r.conn.SendBatch(ctx, out).Close()
+	results := r.conn.SendBatch(ctx, r.queue(b))
+	pg := r.conn.PgConn()
+	sent := pg.IsBusy() || pg.IsClosed()
+	err := results.Close()
 	if r.committed {
 		for _, f := range r.fresh {
 			r.session.remember(f.token, f.ticket)
@@ -105,8 +107,8 @@ func (r *batchRun) send(ctx context.Context, b *pgx.Batch) error {
 	r.rollback(ctx)
 	clear(r.session.tickets)
 	var unqueued pgx.ErrPreprocessingBatch
-	if errors.As(err, &unqueued) {
-		err = unsent{r.store.explain(err)}
+	if !sent || errors.As(err, &unqueued) {
+		err = unsentError{r.store.explain(err)}
 	}
 	return r.settled("run batch", r.refusal(err))
 }

@@ -61,7 +61,7 @@ func (s *Store) claim(ctx context.Context, token guard.Token) (grant, error) {
 	}
 	defer pooled.Release()
 	conn := pooled.Conn()
-	tag, err := replies(conn.PgConn().Exec(ctx, s.claimMessage(g.text)), func(_ int, row [][]byte) error {
+	tag, err := simple(ctx, conn.PgConn(), s.claimMessage(g.text), func(_ int, row [][]byte) error {
 		if len(row) != 2 {
 			return nil
 		}

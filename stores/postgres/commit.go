@@ -40,15 +40,11 @@ func (w *work) commitFailed(ctx context.Context, err error) error {
 func (w *work) sendCommit(ctx context.Context) (tag string, err error) {
 	pg := w.conn.PgConn()
 	if !w.session.prepares || w.tx.forgot {
-		return replies(pg.Exec(ctx, w.commitMessage()), w.collect)
+		return simple(ctx, pg, w.commitMessage(), w.collect)
 	}
-	check, err := w.check(ctx)
+	check, commit, err := w.checkAndCommit(ctx)
 	if err != nil {
-		return "", unsent{err}
-	}
-	commit, err := w.command(ctx, commitName, "commit")
-	if err != nil {
-		return "", unsent{err}
+		return "", unsentError{err}
 	}
 	batch := &pgconn.Batch{}
 	for i := range w.grants {
@@ -60,7 +56,7 @@ func (w *work) sendCommit(ctx context.Context) (tag string, err error) {
 		batch.ExecStatement(check, params, []int16{1, 1, 0}, nil)
 	}
 	batch.ExecStatement(commit, nil, nil, nil)
-	return replies(pg.ExecBatch(ctx, batch), w.collect)
+	return exchange(ctx, pg, func() *pgconn.MultiResultReader { return pg.ExecBatch(ctx, batch) }, w.collect)
 }
 
 // commitMessage is what commit sends by the simple protocol.

@@ -29,7 +29,7 @@ func (s *Store) Enter(ctx context.Context, token guard.Token) (guard.Entry, erro
 	// READ COMMITTED, so that a check that waited for a claim sees it.
 	w.begins = "begin isolation level read committed read only;" + noTimeouts("idle_in_transaction_session_timeout", "transaction_timeout")
 	message := w.beginMessage() + "\n;" + w.session.checkText(w.grants[0], w.shared)
-	if _, err := replies(w.conn.PgConn().Exec(ctx, message), nil); err != nil {
+	if _, err := simple(ctx, w.conn.PgConn(), message, nil); err != nil {
 		w.rollback(ctx)
 		delete(w.session.tickets, token)
 		conn.Release()

@@ -106,12 +106,6 @@ func (s *Store) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// unsent is an error that came before the message was sent.
-type unsent struct{ error }
-
-func (e unsent) Unwrap() error     { return e.error }
-func (e unsent) SafeToRetry() bool { return true }
-
 // notApplied says of an error that came before COMMIT was sent that nothing
 // was written. A refusal says so itself.
 func notApplied(doing string, err error) error {
@@ -129,11 +123,10 @@ func notApplied(doing string, err error) error {
 // (I2): an error that the server reported without dying was instead of the
 // commit; everything else may have come after it.
 func (w *work) settled(doing string, err error) error {
-	if _, refused := err.(*guard.RefusedError); refused || pgconn.SafeToRetry(err) {
-		return notApplied(doing, err)
-	}
+	var refused *guard.RefusedError
+	var unsent unsentError
 	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && !unsure(pgErr) {
+	if errors.As(err, &refused) || errors.As(err, &unsent) || errors.As(err, &pgErr) && !unsure(pgErr) {
 		return notApplied(doing, err)
 	}
 	return guard.WithOutcome(fmt.Errorf("%s: %w", doing, err), guard.Unknown)

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"errors"
 	"strconv"
 
@@ -42,10 +43,26 @@ func checkSQL(seq, epoch, token string, shared bool) string {
 		unwritten + " then null else fence.ticket(" + token + "::pg_catalog.text) end"
 }
 
-// replies reads all that a message brings and returns the tag of its last
-// statement. row is called with the first row of each statement that has one;
-// it is valid only until row returns.
-func replies(all *pgconn.MultiResultReader, row func(statement int, row [][]byte) error) (string, error) {
+// exchange sends a message and reads all that it brings. It returns the tag of
+// the last statement. row is called with the first row of each statement that
+// has one; it is valid only until row returns.
+//
+// An error that matches unsentError came before anything was sent. What pgconn
+// says itself (SafeToRetry) is of no use here: to a reader of several results,
+// a connection that is lost is one that was closed before it was used.
+func exchange(ctx context.Context, pg *pgconn.PgConn, send func() *pgconn.MultiResultReader, row func(statement int, row [][]byte) error) (string, error) {
+	switch {
+	case pg.IsClosed():
+		return "", unsentError{pgconn.ErrConnClosed}
+	case pg.IsBusy():
+		return "", unsentError{errBusy}
+	case ctx.Err() != nil:
+		return "", unsentError{ctx.Err()}
+	}
+	all := send()
+	if !pg.IsBusy() && !pg.IsClosed() {
+		return "", unsentError{all.Close()}
+	}
 	var tag pgconn.CommandTag
 	var failed error
 	for i := 0; all.NextResult(); i++ {
@@ -56,10 +73,37 @@ func replies(all *pgconn.MultiResultReader, row func(statement int, row [][]byte
 		tag, _ = result.Close() // its error is that of all
 	}
 	if err := all.Close(); err != nil {
-		return "", err
+		return "", lost(ctx, err)
 	}
 	return tag.String(), failed
 }
+
+// simple is exchange by the simple protocol.
+func simple(ctx context.Context, pg *pgconn.PgConn, text string, row func(statement int, row [][]byte) error) (string, error) {
+	return exchange(ctx, pg, func() *pgconn.MultiResultReader { return pg.Exec(ctx, text) }, row)
+}
+
+var (
+	errBusy = errors.New("connection is busy: rows were left open")
+	errLost = errors.New("connection was lost")
+)
+
+// lost puts right what pgconn says of a connection that is lost while several
+// results are read: that it was closed, and not why.
+func lost(ctx context.Context, err error) error {
+	if !errors.Is(err, pgconn.ErrConnClosed) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errLost
+}
+
+// unsentError is an error that came before the message was sent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
 
 // isError reports whether err came from the server with one of the codes.
 func isError(err error, codes ...string) bool {

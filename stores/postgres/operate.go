@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -115,7 +116,8 @@ func collect[T any](ctx context.Context, s *Store, doing string, to pgx.RowToFun
 // package imports.
 const schemaVersion = 4
 
-// ready makes sure, once, that the database has the schema of this program.
+// ready makes sure, once, that the database has the schema of this program,
+// and that the server does what the fence rests on.
 func (s *Store) ready(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
@@ -125,24 +127,23 @@ func (s *Store) ready(ctx context.Context) error {
 		return notApplied("acquire connection", err)
 	}
 	defer conn.Release()
-	version := ""
-	_, err = replies(conn.Conn().PgConn().Exec(ctx, "select fence.version()"), func(_ int, row [][]byte) error {
-		version = string(row[0])
-		return nil
+	version := 0
+	_, err = simple(ctx, conn.Conn().PgConn(), "select fence.version();select fence.selftest()", func(statement int, row [][]byte) (err error) {
+		if statement == 0 {
+			version, err = strconv.Atoi(string(row[0]))
+		}
+		return err
 	})
-	if err != nil {
-		return notApplied("read version of schema fence", s.explain(err))
+	switch {
+	case version != 0 && version < schemaVersion:
+		err = fmt.Errorf("schema fence has version %d, this program speaks %d: run \"fenceproxy migrate up\"", version, schemaVersion)
+	case version > schemaVersion:
+		err = fmt.Errorf("schema fence has version %d, this program speaks %d: use a newer program", version, schemaVersion)
+	case err != nil:
+		err = fmt.Errorf("look for schema fence: %w", s.explain(err))
+	default:
+		s.checked.Store(true)
+		return nil
 	}
-	if want := fmt.Sprint(schemaVersion); version != want {
-		return notApplied("", wrongVersion(version, want))
-	}
-	s.checked.Store(true)
-	return nil
-}
-
-func wrongVersion(have, want string) error {
-	if len(have) > len(want) || len(have) == len(want) && have > want {
-		return fmt.Errorf("schema fence has version %s, this program speaks %s: use a newer program", have, want)
-	}
-	return fmt.Errorf("schema fence has version %s, this program speaks %s: run \"fenceproxy migrate up\"", have, want)
+	return notApplied("", (&work{grants: make([]grant, 1)}).refusal(err))
 }

@@ -50,12 +50,17 @@ func (w *work) command(ctx context.Context, name, sql string) (*pgconn.Statement
 // begin.
 const maxCommands = 64
 
-// check returns the check for the tokens of this transaction.
-func (w *work) check(ctx context.Context) (*pgconn.StatementDescription, error) {
+// checkAndCommit returns what the transaction ends with.
+func (w *work) checkAndCommit(ctx context.Context) (check, commit *pgconn.StatementDescription, err error) {
+	name, sql := checkName, preparedCheck
 	if w.shared {
-		return w.prepare(ctx, checkSharedName, preparedCheckShared)
+		name, sql = checkSharedName, preparedCheckShared
 	}
-	return w.prepare(ctx, checkName, preparedCheck)
+	if check, err = w.prepare(ctx, name, sql); err != nil {
+		return nil, nil, err
+	}
+	commit, err = w.command(ctx, commitName, "commit")
+	return check, commit, err
 }
 
 // unprepare forgets the prepared statements, after the server has.

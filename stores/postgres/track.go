@@ -60,7 +60,7 @@ func (s *Store) xactStatus(ctx context.Context, id string) (status string, now x
 		return "", now, err
 	}
 	defer conn.Release()
-	_, err = replies(conn.Conn().PgConn().Exec(ctx, "select pg_catalog.pg_xact_status('"+id+"'), "+historySQL), func(_ int, row [][]byte) error {
+	_, err = simple(ctx, conn.Conn().PgConn(), "select pg_catalog.pg_xact_status('"+id+"'), "+historySQL, func(_ int, row [][]byte) error {
 		status, now.checkpoint, now.timeline = string(row[0]), string(row[1]), string(row[2])
 		return nil
 	})

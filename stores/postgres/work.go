@@ -139,14 +139,14 @@ func (w *work) begin(ctx context.Context, conn *pgx.Conn) error {
 func (w *work) sendBegin(ctx context.Context) error {
 	pg := w.conn.PgConn()
 	if !w.session.prepares || w.plain || w.store.config.Lean && !w.track {
-		_, err := replies(pg.Exec(ctx, w.beginMessage()), w.learn)
+		_, err := simple(ctx, pg, w.beginMessage(), w.learn)
 		return err
 	}
 	begin, err := w.command(ctx, beginPrefix+w.begins, w.begins)
 	if err != nil {
 		return err
 	}
-	if _, err := w.check(ctx); err != nil { // rather now than between fn and COMMIT
+	if _, _, err := w.checkAndCommit(ctx); err != nil { // rather now than between fn and COMMIT
 		return err
 	}
 	batch := &pgconn.Batch{}
@@ -159,7 +159,7 @@ func (w *work) sendBegin(ctx context.Context) error {
 	if w.track && !w.shared {
 		batch.ExecParams(trackSQL, nil, nil, nil, nil)
 	}
-	_, err = replies(pg.ExecBatch(ctx, batch), w.learn)
+	_, err = exchange(ctx, pg, func() *pgconn.MultiResultReader { return pg.ExecBatch(ctx, batch) }, w.learn)
 	return err
 }
 
@@ -236,7 +236,7 @@ func (w *work) rollback(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 	defer cancel()
-	if _, err := replies(pg.Exec(ctx, "rollback"), nil); err != nil {
+	if _, err := simple(ctx, pg, "rollback", nil); err != nil {
 		cancel() // no farewell that could block
 		_ = w.conn.Close(ctx)
 	}
