@@ -123,13 +123,13 @@ func resourceFlaw(name string) string {
 	return ""
 }
 
-// printableASCII is the short way past two slower looks at a name. The top bit
-// of one of the three is set by a byte above 0x7f, below 0x20, or at 0x7f.
+// printableASCII is the short way past two slower looks at a name. c-0x20 has
+// its top bit set below 0x20 and from 0xa0, c+1 from 0x7f to 0xfe.
 func printableASCII(s string) bool {
 	var bits byte
 	for i := range len(s) {
 		c := s[i]
-		bits |= c | (c - 0x20) | (c + 1)
+		bits |= (c - 0x20) | (c + 1)
 	}
 	return bits < 0x80
 }

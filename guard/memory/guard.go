@@ -37,7 +37,7 @@ type Guard struct {
 	config Config
 	seed   maphash.Seed
 	shards [256]shard
-	known  atomic.Int64 // resources in all shards
+	known  atomic.Int64 // resources in all shards, and those refused for being one too many
 }
 
 // shard holds the resources whose names hash to it, and is the lock of each.

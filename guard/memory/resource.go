@@ -64,7 +64,7 @@ func (g *Guard) tryEnter(t *guard.Token) (guard.Entry, blocked, error) {
 	if err != nil {
 		return nil, blocked{}, err
 	}
-	r.raise(mark, t.Mode)
+	r.raise(mark)
 	if b := r.blocks(t.Mode); b.inside > 0 {
 		return nil, b, nil
 	}
@@ -90,7 +90,7 @@ func (g *Guard) adopt(name, issuer string) (r *resource, before guard.Mark, err 
 		}
 		r.past = append(r.past, before.Issuer)
 	}
-	r.raise(guard.Mark{Issuer: issuer, Generation: before.Generation + 1}, guard.Exclusive)
+	r.raise(guard.Mark{Issuer: issuer, Generation: before.Generation + 1})
 	return r, before, nil
 }
 
@@ -99,7 +99,6 @@ var errFull = errors.New("the guard remembers as many resources as it may")
 // add makes g remember one more resource, whose shard is locked.
 func (g *Guard) add(s *shard, name string) (*resource, error) {
 	if n := g.known.Add(1); g.config.MaxResources > 0 && n > int64(g.config.MaxResources) {
-		g.known.Add(-1)
 		return nil, fmt.Errorf("%w: %w", guard.ErrUnsupported, errFull)
 	}
 	r := &resource{shard: s, name: name}
@@ -107,9 +106,9 @@ func (g *Guard) add(s *shard, name string) (*resource, error) {
 	return r, nil
 }
 
-// raise makes mark the mark of r and ends the admissions that it ends: a
-// reader's those of writers, a writer's and an adoption all.
-func (r *resource) raise(mark guard.Mark, by guard.Mode) {
+// raise makes mark the mark of r and ends the admissions that it ends. Where a
+// reader's claim does, those are a writer's: it ended the readers before it.
+func (r *resource) raise(mark guard.Mark) {
 	before := r.mark
 	r.mark = mark
 	if !guard.EndsAdmissions(before, mark) {
@@ -118,13 +117,12 @@ func (r *resource) raise(mark guard.Mark, by guard.Mode) {
 	if r.writer != nil {
 		r.writer.ended = true
 		r.oldWriters += r.writer.inside
-		r.writer = nil
 	}
-	if r.readers != nil && by == guard.Exclusive {
+	if r.readers != nil {
 		r.readers.ended = true
 		r.oldReaders += r.readers.inside
-		r.readers = nil
 	}
+	r.writer, r.readers = nil, nil
 	r.wake() // whoever waits under an older token is refused
 }
 
