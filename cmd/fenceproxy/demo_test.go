@@ -124,16 +124,18 @@ func (s *show) leftBehind() []string {
 // eventually polls for what a killed demo leaves to its cleaner.
 func eventually(t *testing.T, what func() []string) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	poll, deadline := time.NewTicker(50*time.Millisecond), time.After(60*time.Second)
+	defer poll.Stop()
 	for {
 		left := what()
 		if len(left) == 0 {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-poll.C:
+		case <-deadline:
 			t.Fatalf("left behind:\n%s", strings.Join(left, "\n"))
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -365,7 +367,7 @@ func testNoServers(t *testing.T, program string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(alone, binary, 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(alone, binary, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), alone, "demo", "--postgres", testenv.Postgres(t).Database(t))

@@ -27,9 +27,10 @@ type player struct {
 	stderr  *bytes.Buffer // to be read when the process has ended
 }
 
-// enter starts a worker's process and gives it its assignment.
-func (s *story) enter(name actor, job assignment) (*player, error) {
-	cmd := exec.Command(s.config.Executable, s.config.WorkerArgs...)
+// enter starts a worker's process and gives it its assignment. It runs until it
+// ends by itself or leave is called.
+func (s *story) enter(ctx context.Context, name actor, job assignment) (*player, error) {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.config.Executable, s.config.WorkerArgs...)
 	in, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("open pipe to %s: %w", name, err)

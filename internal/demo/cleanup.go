@@ -163,13 +163,13 @@ type cleaner struct {
 
 // startCleaner starts it in a session of its own: whatever ends the story,
 // Ctrl-C or a closed terminal too, does not end it.
-func startCleaner(executable string, args []string) (*cleaner, error) {
+func startCleaner(ctx context.Context, executable string, args []string) (*cleaner, error) {
 	in, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("open pipe to the cleaner: %w", err)
 	}
 	defer in.Close()
-	c := &cleaner{cmd: exec.Command(executable, args...), stdin: stdin}
+	c := &cleaner{cmd: exec.CommandContext(context.WithoutCancel(ctx), executable, args...), stdin: stdin}
 	c.cmd.Stdin, c.cmd.Stderr = in, &c.stderr
 	c.cmd.Dir = os.TempDir()
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -82,7 +82,7 @@ type story struct {
 // that it made is removed, also when ctx ends.
 func Run(ctx context.Context, c Config, timeline *Timeline) (result Result, err error) {
 	s := &story{config: c, id: strings.ToLower(rand.Text()[:10]), timeline: timeline}
-	s.cleaner, err = startCleaner(c.Executable, c.CleanUpArgs)
+	s.cleaner, err = startCleaner(ctx, c.Executable, c.CleanUpArgs)
 	if err != nil {
 		return Result{}, err
 	}
@@ -129,7 +129,7 @@ func (s *story) round(ctx context.Context, round string) (Account, error) {
 	}
 	defer s.dismiss()
 
-	late, err := s.enter(first, s.assignment(first, round, true, 100))
+	late, err := s.enter(ctx, first, s.assignment(first, round, true, 100))
 	if err != nil {
 		return Account{}, err
 	}
@@ -180,15 +180,15 @@ func (s *story) freeze(p *player, at report) error {
 // overtake is the second worker's part, while the first stands still.
 func (s *story) overtake(ctx context.Context, round string, stopped report) error {
 	leaseEnds := time.Now().Add(stopped.Lease)
-	p, err := s.enter(second, s.assignment(second, round, false, 10, 10, 10))
+	p, err := s.enter(ctx, second, s.assignment(second, round, false, 10, 10, 10))
 	if err != nil {
 		return err
 	}
 	_, err = s.until(ctx, p, stepAcquired, func() {
 		if left := time.Until(leaseEnds); left > 0 {
-			s.timeline.tick(second, "waits: the lease of worker 1 runs for another %s", seconds(left))
+			s.timeline.waiting("the lease of worker 1 runs for another %s", seconds(left))
 		} else {
-			s.timeline.tick(second, "waits: the lease of worker 1 is over, etcd is about to notice")
+			s.timeline.waiting("the lease of worker 1 is over, etcd is about to notice")
 		}
 	})
 	if err != nil {

@@ -91,7 +91,7 @@ func TestTimeline(t *testing.T) {
 	var out bytes.Buffer
 	plainly := NewTimeline(&out, false, false)
 	plainly.say(first, 34, red, "wrote %d", 5)
-	plainly.tick(second, "waits")
+	plainly.waiting("soon")
 	plainly.say(director, 0, plain, "done")
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != 4 || strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\r") {
@@ -103,8 +103,8 @@ func TestTimeline(t *testing.T) {
 
 	out.Reset()
 	terminal := NewTimeline(&out, true, true)
-	terminal.tick(second, "waits")
-	terminal.tick(second, "still waits")
+	terminal.waiting("soon")
+	terminal.waiting("very soon")
 	terminal.say(first, 34, red, "wrote")
 	if got := out.String(); strings.Count(got, "\r\x1b[K") != 2 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "\x1b[1;31mwrote\x1b[0m") {
 		t.Errorf("terminal: %q", got)

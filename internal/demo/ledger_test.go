@@ -38,39 +38,48 @@ func TestAccount(t *testing.T) {
 		"nothing": {nil, 1000, Account{Balance: 1000, Expected: 1000, Right: true}},
 		"in order": {
 			[]deposit{{number: 5, amount: 1, told: "committed"}, {number: 5, amount: 2, told: "committed"}, {number: 7, amount: 3, told: "committed"}},
-			1006, Account{Acknowledged: 3, Entries: 3, Amount: 6, Balance: 1006, Expected: 1006, Right: true},
+			1006,
+			Account{Acknowledged: 3, Entries: 3, Amount: 6, Balance: 1006, Expected: 1006, Right: true},
 		},
 		"a stale write that lost one": {
 			[]deposit{{number: 7, amount: 10, told: "committed"}, {number: 5, amount: 100, told: "committed"}},
-			1100, Account{StaleWritesApplied: 1, Acknowledged: 2, Entries: 2, Amount: 110, Balance: 1100, Expected: 1110},
+			1100,
+			Account{StaleWritesApplied: 1, Acknowledged: 2, Entries: 2, Amount: 110, Balance: 1100, Expected: 1110},
 		},
 		"stale writes that lost nothing": {
 			[]deposit{{number: 7, amount: 10, told: "committed"}, {number: 5, amount: 1, told: "committed"}, {number: 6, amount: 1, told: "committed"}, {number: 7, amount: 1, told: "committed"}},
-			1013, Account{StaleWritesApplied: 2, Acknowledged: 4, Entries: 4, Amount: 13, Balance: 1013, Expected: 1013},
+			1013,
+			Account{StaleWritesApplied: 2, Acknowledged: 4, Entries: 4, Amount: 13, Balance: 1013, Expected: 1013},
 		},
 		"refused": {
 			[]deposit{{number: 7, amount: 10, told: "committed"}, {number: 5, amount: 100, told: "TK001", lost: true}},
-			1010, Account{StaleWritesRefused: 1, Acknowledged: 1, Entries: 1, Amount: 10, Balance: 1010, Expected: 1010, Right: true},
+			1010,
+			Account{StaleWritesRefused: 1, Acknowledged: 1, Entries: 1, Amount: 10, Balance: 1010, Expected: 1010, Right: true},
 		},
 		"refused, but there": {
 			[]deposit{{number: 7, amount: 10, told: "TK001"}},
-			1010, Account{Entries: 1, Amount: 10, Balance: 1010, Expected: 1010},
+			1010,
+			Account{Entries: 1, Amount: 10, Balance: 1010, Expected: 1010},
 		},
 		"refused for another reason": {
 			[]deposit{{number: 7, amount: 10, told: "TK003", lost: true}},
-			1000, Account{Balance: 1000, Expected: 1000, Right: true},
+			1000,
+			Account{Balance: 1000, Expected: 1000, Right: true},
 		},
 		"acknowledged, but not there": {
 			[]deposit{{number: 7, amount: 10, told: "committed", lost: true}},
-			1000, Account{Acknowledged: 1, Balance: 1000, Expected: 1000},
+			1000,
+			Account{Acknowledged: 1, Balance: 1000, Expected: 1000},
 		},
 		"there, but never told": {
 			[]deposit{{number: 7, amount: 10, told: "nothing"}},
-			1010, Account{Entries: 1, Amount: 10, Balance: 1010, Expected: 1010},
+			1010,
+			Account{Entries: 1, Amount: 10, Balance: 1010, Expected: 1010},
 		},
 		"there without an attempt": {
 			[]deposit{{number: 7, amount: 10, untold: true}},
-			1010, Account{Entries: 1, Amount: 10, Balance: 1010, Expected: 1010},
+			1010,
+			Account{Entries: 1, Amount: 10, Balance: 1010, Expected: 1010},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

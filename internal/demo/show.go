@@ -21,6 +21,7 @@ func (s *story) show(who actor, r report) {
 		say(green, "REFUSED, nothing written: %s", r.Text)
 	case stepReleased:
 		say(plain, "is done")
+	case stepFailed: // is an error, told as such
 	}
 }
 

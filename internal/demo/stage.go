@@ -56,7 +56,7 @@ func (s *story) findPostgres(ctx context.Context) error {
 	if s.config.Postgres != "" {
 		return s.visitPostgres(ctx)
 	}
-	program, err := localserver.FindPostgres(s.config.Programs...)
+	program, err := localserver.FindPostgres(ctx, s.config.Programs...)
 	if err != nil {
 		return fmt.Errorf("%w: install it (apt-get install postgresql, or make servers), or name a server with --postgres", err)
 	}

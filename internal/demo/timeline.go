@@ -55,6 +55,7 @@ func (a actor) tone() tone {
 		return yellow
 	case second:
 		return cyan
+	case director:
 	}
 	return dim
 }
@@ -74,12 +75,13 @@ func (t *Timeline) say(who actor, number int64, tone tone, format string, args .
 	fmt.Fprintln(t.out, t.line(who, number, tone, fmt.Sprintf(format, args...)))
 }
 
-// tick shows progress: on a terminal in place, otherwise as a line.
-func (t *Timeline) tick(who actor, format string, args ...any) {
+// waiting shows the second worker's progress while it waits: on a terminal in
+// place, otherwise as a line.
+func (t *Timeline) waiting(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.erase()
-	line := t.line(who, 0, dim, fmt.Sprintf(format, args...))
+	line := t.line(second, 0, dim, "waits: "+fmt.Sprintf(format, args...))
 	if !t.live {
 		fmt.Fprintln(t.out, line)
 		return

@@ -52,7 +52,7 @@ func serveEtcd(ctx context.Context, path, dir string, attempt int) (*Server, err
 	}
 	client, peer := "http://"+loopback(port), "http://"+loopback(peerPort)
 	// A data folder remembers its peer address, so each attempt has its own.
-	cmd := exec.Command(path, "--name", "demo", "--data-dir", filepath.Join(dir, "data"+strconv.Itoa(attempt)),
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, "--name", "demo", "--data-dir", filepath.Join(dir, "data"+strconv.Itoa(attempt)),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "demo="+peer,
 		"--log-level", "warn")

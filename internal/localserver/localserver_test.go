@@ -47,7 +47,7 @@ func bin(t *testing.T) string {
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	testenv.Postgres(t) // skips where there is none
-	program, err := localserver.FindPostgres(bin(t))
+	program, err := localserver.FindPostgres(t.Context(), bin(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestEtcd(t *testing.T) {
 func TestStartStopsWithContext(t *testing.T) {
 	t.Parallel()
 	testenv.Postgres(t)
-	program, err := localserver.FindPostgres(bin(t))
+	program, err := localserver.FindPostgres(t.Context(), bin(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,16 +194,18 @@ func TestDiesWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	deadline := time.Now().Add(20 * time.Second)
+	poll, deadline := time.NewTicker(20*time.Millisecond), time.After(20*time.Second)
+	defer poll.Stop()
 	for {
 		state := stateOf(t, pid)
 		if state == "" || state == "Z" {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-poll.C:
+		case <-deadline:
 			t.Fatalf("the child outlives its parent, state %s", state)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -225,7 +227,7 @@ func TestFindPostgresOutOfReach(t *testing.T) {
 		return // everything that can be found can be run
 	}
 	testenv.Postgres(t)
-	usual, err := localserver.FindPostgres()
+	usual, err := localserver.FindPostgres(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +240,7 @@ func TestFindPostgresOutOfReach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := localserver.FindPostgres(filepath.Dir(filepath.Dir(hidden)))
+	found, err := localserver.FindPostgres(t.Context(), filepath.Dir(filepath.Dir(hidden)))
 	if err != nil || found != usual {
 		t.Errorf("found %+v (%v), want %+v", found, err, usual)
 	}

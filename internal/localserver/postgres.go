@@ -37,7 +37,7 @@ const oldestPostgres = 14
 // PATH. When this process is root it passes over those that the user whom the
 // server is to run as cannot reach, like those below /root. Without one its
 // error matches ErrMissing.
-func FindPostgres(dirs ...string) (Postgres, error) {
+func FindPostgres(ctx context.Context, dirs ...string) (Postgres, error) {
 	patterns := []string{"/usr/lib/postgresql/*/bin"}
 	for _, dir := range dirs {
 		patterns = append(patterns,
@@ -52,7 +52,7 @@ func FindPostgres(dirs ...string) (Postgres, error) {
 	for _, pattern := range patterns {
 		bins, _ := filepath.Glob(pattern) // the patterns are well-formed
 		for _, bin := range bins {
-			p, ok := postgresIn(bin)
+			p, ok := postgresIn(ctx, bin)
 			switch {
 			case !ok || p.Major <= best.Major:
 			case os.Geteuid() == 0 && !reachable(filepath.Join(p.Bin, "postgres")):
@@ -70,7 +70,7 @@ func FindPostgres(dirs ...string) (Postgres, error) {
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-func postgresIn(bin string) (Postgres, bool) {
+func postgresIn(ctx context.Context, bin string) (Postgres, bool) {
 	bin, err := filepath.EvalSymlinks(bin)
 	if err != nil {
 		return Postgres{}, false
@@ -80,7 +80,7 @@ func postgresIn(bin string) (Postgres, bool) {
 			return Postgres{}, false
 		}
 	}
-	out, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
+	out, err := exec.CommandContext(ctx, filepath.Join(bin, "postgres"), "--version").Output()
 	if err != nil {
 		return Postgres{}, false
 	}
@@ -141,7 +141,7 @@ func (p Postgres) initialize(ctx context.Context, owner *account, dir, password 
 		return fmt.Errorf("give the password to initdb: %w", err)
 	}
 	defer os.Remove(secret)
-	cmd := owner.run(dir, exec.Command(filepath.Join(p.Bin, "initdb"), "--pgdata", filepath.Join(dir, "data"),
+	cmd := owner.run(dir, exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(p.Bin, "initdb"), "--pgdata", filepath.Join(dir, "data"),
 		"--username", "postgres", "--pwfile", secret, "--auth", "scram-sha-256",
 		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"))
 	log := filepath.Join(dir, "initdb.log")
@@ -166,7 +166,7 @@ func (p Postgres) serve(ctx context.Context, owner *account, dir, password strin
 	if err != nil {
 		return nil, err
 	}
-	cmd := owner.run(dir, exec.Command(filepath.Join(p.Bin, "postgres"), "-D", filepath.Join(dir, "data"),
+	cmd := owner.run(dir, exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(p.Bin, "postgres"), "-D", filepath.Join(dir, "data"),
 		"-c", "listen_addresses=127.0.0.1", "-c", "port="+strconv.Itoa(port), "-c", "unix_socket_directories=",
 		"-c", "logging_collector=off", "-c", "log_destination=stderr"))
 	log := filepath.Join(dir, "postgres.log")

@@ -18,7 +18,9 @@ type Process struct {
 
 // Start starts cmd in a process group of its own, so that Ctrl-C in a terminal
 // reaches this process only, and arranges that it gets onDeath when this
-// process dies. It waits for cmd itself: don't call cmd.Wait.
+// process dies. It waits for cmd itself: don't call cmd.Wait. If cmd has a
+// context, that one should not end before the program does: it would kill what
+// End lets end orderly.
 func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
