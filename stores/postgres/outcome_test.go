@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -293,13 +294,15 @@ func TestSettle(t *testing.T) {
 			}
 		}
 		x := begin()
-		go func() {
+		var wg sync.WaitGroup
+		wg.Go(func() {
 			time.Sleep(50 * time.Millisecond)
 			end("commit")
-		}()
+		})
 		if err := e.store.settle(t.Context(), x, lost); err != nil {
 			t.Errorf("committed while asked: %v", err)
 		}
+		wg.Wait()
 		x = begin()
 		end("rollback")
 		if err := e.store.settle(t.Context(), x, lost); guard.OutcomeOf(err) != guard.NotApplied || !errors.Is(err, lost) {

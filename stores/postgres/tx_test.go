@@ -135,8 +135,10 @@ func TestTxCannotBeEnded(t *testing.T) {
 	in(t, e, func(ctx context.Context, tx pgx.Tx) error {
 		refused("Commit", tx.Commit(ctx))
 		refused("Rollback", tx.Rollback(ctx))
-		for _, sql := range []string{"commit", "END", "rollback", "abort", "prepare transaction 'x'", "commit and chain", "commit prepared 'x'",
-			"select 1; commit", "/* ; */ select ';'; rollback; select 2"} {
+		for _, sql := range []string{
+			"commit", "END", "rollback", "abort", "prepare transaction 'x'", "commit and chain", "commit prepared 'x'",
+			"select 1; commit", "/* ; */ select ';'; rollback; select 2",
+		} {
 			_, err := tx.Exec(ctx, sql)
 			refused("Exec "+sql, err)
 			rows, err := tx.Query(ctx, sql)
