@@ -1,5 +1,8 @@
 -- fence: away with all of it. The marks are gone for good, and tables that were protected take every write.
+SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
+  FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 DROP SCHEMA IF EXISTS fence CASCADE;
+RESET ROLE;
 DO $$
 BEGIN
   DROP ROLE IF EXISTS fence_owner;

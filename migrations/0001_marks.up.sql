@@ -27,9 +27,13 @@ BEGIN
       EXCEPTION WHEN duplicate_object OR unique_violation THEN
         NULL;  -- another database of this cluster was faster
       END;
-      -- Since PostgreSQL 16 it is the option SET of a membership that lets one act as the role.
-      IF NOT pg_has_role('fence_owner', CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END) THEN
-        EXECUTE format('GRANT fence_owner TO %I', current_user);
+      -- To act as a role took membership, and takes the option SET of it since PostgreSQL 16.
+      IF current_setting('server_version_num')::int < 160000 THEN
+        IF NOT pg_has_role('fence_owner', 'MEMBER') THEN
+          EXECUTE format('GRANT fence_owner TO %I', current_user);
+        END IF;
+      ELSIF NOT pg_has_role('fence_owner', 'SET') THEN
+        EXECUTE format('GRANT fence_owner TO %I WITH SET TRUE', current_user);
       END IF;
       owner := 'fence_owner';
     EXCEPTION WHEN insufficient_privilege THEN

@@ -286,7 +286,9 @@ func grant(ctx context.Context, db *sql.DB, roles []string) error {
 			return errors.New("grant to PUBLIC: whoever may claim can lock all others out of a resource, so name the roles that need it")
 		}
 		name := pgx.Identifier{role}.Sanitize()
-		_, err := db.ExecContext(ctx, `GRANT EXECUTE ON FUNCTION fence.claim(text, interval, boolean), fence.evict(text, bigint),
+		_, err := db.ExecContext(ctx, `SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), true)
+			  FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
+			GRANT EXECUTE ON FUNCTION fence.claim(text, interval, boolean), fence.evict(text, bigint),
 			fence.blockers(text) TO `+name+`; GRANT SELECT ON fence.marks, fence.adoptions TO `+name)
 		if err != nil {
 			return fmt.Errorf("grant to role %s: %w", name, err)
