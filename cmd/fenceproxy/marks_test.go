@@ -134,6 +134,24 @@ func TestMarksShowBlockers(t *testing.T) {
 	}
 }
 
+// A prepared transaction has no process that could be ended: it is named (I4).
+func TestMarksShowPrepared(t *testing.T) {
+	t.Parallel()
+	url := install(t, testenv.Postgres(t))
+	const token = "ft1:x:34:9f8c:k3v9:orders"
+	execute(t, url, "SELECT fence.claim('"+token+"')",
+		"BEGIN", "SELECT fence.check('"+token+"')", "CREATE TABLE left_open ()", "PREPARE TRANSACTION 'left open'")
+	defer execute(t, url, "ROLLBACK PREPARED 'left open'")
+	o := run(t, "marks", "show", "orders", "--postgres", url).want(t, exitOK)
+	if !strings.Contains(o.out, `prepared "left open"`) || !strings.Contains(o.out, "no\n") {
+		t.Errorf("show does not name the prepared transaction:\n%s", o.out)
+	}
+	adopt := run(t, "marks", "adopt", "orders", "--issuer", "n7", "--wait", "100ms", "--yes", "--postgres", url)
+	if adopt.code != exitFailure || !strings.Contains(adopt.err, "left open") {
+		t.Errorf("adopt does not name the prepared transaction: %d\n%s", adopt.code, adopt.err)
+	}
+}
+
 func TestMarksAdopt(t *testing.T) {
 	t.Parallel()
 	url := install(t, testenv.Postgres(t))

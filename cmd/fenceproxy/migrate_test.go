@@ -121,19 +121,25 @@ func TestMigrate(t *testing.T) {
 			}
 		}
 
-		run(t, "migrate", "down", "--postgres", url).want(t, exitUsage, "give --yes")
-		run(t, "migrate", "status", "--postgres", url).want(t, exitOK) // nothing happened
-		var down struct {
-			Undone []stepJSON `json:"undone"`
-		}
-		o = run(t, "migrate", "down", "--yes", "--json", "--postgres", url).want(t, exitOK)
-		decode(t, o.out, &down)
-		if len(down.Undone) != migrations.Version || !strings.Contains(o.err, "gone for good") {
-			t.Errorf("down: %+v\nstderr: %s", down, o.err)
-		}
-		run(t, "migrate", "status", "--postgres", url).want(t, exitSchema)
-		run(t, "migrate", "down", "--yes", "--postgres", url).want(t, exitSchema, "not installed")
+		checkDown(t, url)
 	})
+}
+
+// checkDown removes the fence, which is not to happen unasked.
+func checkDown(t *testing.T, url string) {
+	t.Helper()
+	run(t, "migrate", "down", "--postgres", url).want(t, exitUsage, "give --yes")
+	run(t, "migrate", "status", "--postgres", url).want(t, exitOK) // nothing happened
+	var down struct {
+		Undone []stepJSON `json:"undone"`
+	}
+	o := run(t, "migrate", "down", "--yes", "--json", "--postgres", url).want(t, exitOK)
+	decode(t, o.out, &down)
+	if len(down.Undone) != migrations.Version || !strings.Contains(o.err, "gone for good") {
+		t.Errorf("down: %+v\nstderr: %s", down, o.err)
+	}
+	run(t, "migrate", "status", "--postgres", url).want(t, exitSchema)
+	run(t, "migrate", "down", "--yes", "--postgres", url).want(t, exitSchema, "not installed")
 }
 
 // Somebody who is not a superuser can install everything, and is told what
