@@ -18,6 +18,11 @@ type Refusal struct {
 	Code   string
 }
 
+// CodeUnavailable is the code, with status 503, of an answer over HTTP that is
+// no refusal: the fence could not be asked, or an older token is still inside.
+// Nothing was written.
+const CodeUnavailable = "FenceUnavailable"
+
 // Refusals returns all of them, one for each sentinel. Over S3 nobody sees
 // FenceTokenUnclaimed: the proxy claims for its client.
 func Refusals() []Refusal {

@@ -1,0 +1,350 @@
+package httpguard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	"github.com/fenceproxy/fenceproxy/guard/httpguard"
+	"github.com/fenceproxy/fenceproxy/guard/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func token(number int64) guard.Token {
+	return guard.Token{Resource: "orders", Number: number, Mode: guard.Exclusive, Holder: "secret", Issuer: "k3v9"}
+}
+
+func shared(t guard.Token) guard.Token {
+	t.Mode = guard.Shared
+	return t
+}
+
+func newMemory(t *testing.T) *memory.Guard {
+	t.Helper()
+	g, err := memory.New(memory.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// claimed returns a fence at which tokens have been claimed.
+func claimed(t *testing.T, tokens ...guard.Token) *memory.Guard {
+	t.Helper()
+	g := newMemory(t)
+	for _, token := range tokens {
+		entry, err := g.Enter(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry.Exit()
+	}
+	return g
+}
+
+// orders is the resource of every request but those below /error and /name.
+func orders(r *http.Request) (string, error) {
+	switch r.URL.Path {
+	case "/error":
+		return "", errors.New("dial tcp 10.0.0.7:5432: password of bob")
+	case "/error/readonly":
+		return "", &guard.RefusedError{Reason: guard.ErrReadOnly}
+	case "/name/empty":
+		return "", nil
+	case "/name/control":
+		return "or\nders", nil
+	}
+	return "orders", nil
+}
+
+func serve(t *testing.T, fence httpguard.Fence, config httpguard.Config, next http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	if config.Resource == nil {
+		config.Resource = orders
+	}
+	m, err := httpguard.New(fence, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(m.Handler(next))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func request(t *testing.T, method, url string, headers ...string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range headers {
+		r.Header.Add(carrier.Header, text)
+	}
+	return r
+}
+
+type reply struct {
+	*http.Response
+	body string
+}
+
+func do(t *testing.T, s *httptest.Server, r *http.Request) reply {
+	t.Helper()
+	response, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{response, string(text)}
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	foreign := token(36)
+	foreign.Issuer = "other"
+	twin := token(34)
+	twin.Holder = "twin"
+	stock := token(34)
+	stock.Resource = "stock"
+	const atMark = `,"resource":"orders","mark":{"generation":0,"issuer":"k3v9","writer":"34","reader":"0"}}`
+	for _, row := range []struct {
+		name, method, path string
+		header             []string
+		status             int
+		body               string
+	}{
+		{name: "current", header: []string{token(34).String()}, status: 204},
+		{name: "newer", header: []string{token(35).String()}, status: 204},
+		{name: "one of two", header: []string{stock.String() + "," + token(34).String()}, status: 204},
+		{name: "reader", method: "GET", header: []string{shared(token(35)).String()}, status: 204},
+		{name: "reader's OPTIONS", method: "OPTIONS", header: []string{shared(token(35)).String()}, status: 204},
+		{
+			name: "stale", header: []string{token(33).String()}, status: 412,
+			body: `{"code":"FenceTokenStale","reason":"stale token"` + atMark,
+		},
+		{
+			name: "stale reader", method: "GET", header: []string{shared(token(33)).String()}, status: 412,
+			body: `{"code":"FenceTokenStale","reason":"stale token"` + atMark,
+		},
+		{
+			name: "duplicate", header: []string{twin.String()}, status: 412,
+			body: `{"code":"FenceTokenDuplicate","reason":"duplicate token"` + atMark,
+		},
+		{
+			name: "foreign", header: []string{foreign.String()}, status: 412,
+			body: `{"code":"FenceTokenForeign","reason":"token of a foreign issuer"` + atMark,
+		},
+		{name: "no token", status: 403, body: `{"code":"FenceTokenMissing","reason":"no token"}`},
+		{name: "no token, GET", method: "GET", status: 403, body: `{"code":"FenceTokenMissing","reason":"no token"}`},
+		{name: "empty", header: []string{""}, status: 403, body: `{"code":"FenceTokenMissing","reason":"no token"}`},
+		{
+			name: "another resource's", header: []string{stock.String()}, status: 403,
+			body: `{"code":"FenceTokenMissing","reason":"no token","resource":"orders"}`,
+		},
+		{
+			name: "malformed", header: []string{"ft1:x:0:a:i:orders"}, status: 400,
+			body: `{"code":"FenceTokenMalformed","reason":"malformed token: number is not a decimal above 0 without sign or leading zero","resource":"orders"}`,
+		},
+		{
+			name: "twice", header: []string{token(34).String(), token(34).String()}, status: 400,
+			body: `{"code":"FenceTokenMalformed","reason":"malformed token: Fence-Token is sent twice"}`,
+		},
+		{
+			name: "one of two malformed", header: []string{token(34).String() + ",42"}, status: 400,
+			body: `{"code":"FenceTokenMalformed","reason":"malformed token: text is not ft1:\u003cmode\u003e:\u003cnumber\u003e:\u003cholder\u003e:\u003cissuer\u003e:\u003cresource\u003e"}`,
+		},
+		{
+			name: "shared token writes", header: []string{shared(token(35)).String()}, status: 403,
+			body: `{"code":"FenceTokenReadOnly","reason":"shared token cannot write","resource":"orders"}`,
+		},
+		{
+			name: "stale shared token writes", method: "DELETE", header: []string{shared(token(33)).String()}, status: 403,
+			body: `{"code":"FenceTokenReadOnly","reason":"shared token cannot write","resource":"orders"}`,
+		},
+		{
+			name: "shared token and a method nobody knows", method: "REPORT", header: []string{shared(token(35)).String()}, status: 403,
+			body: `{"code":"FenceTokenReadOnly","reason":"shared token cannot write","resource":"orders"}`,
+		},
+		{
+			name: "resource unknown", path: "/error", header: []string{token(34).String()}, status: 501,
+			body: `{"code":"FenceUnsupported","reason":"cannot be fenced"}`,
+		},
+		{
+			name: "resource refused", path: "/error/readonly", header: []string{token(34).String()}, status: 403,
+			body: `{"code":"FenceTokenReadOnly","reason":"shared token cannot write"}`,
+		},
+		{
+			name: "resource without name", path: "/name/empty", header: []string{token(34).String()}, status: 501,
+			body: `{"code":"FenceUnsupported","reason":"cannot be fenced"}`,
+		},
+		{
+			name: "resource whose name is none", path: "/name/control", header: []string{token(34).String()}, status: 501,
+			body: `{"code":"FenceUnsupported","reason":"cannot be fenced"}`,
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			ran := false
+			s := serve(t, claimed(t, token(34)), httpguard.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				ran = true
+				w.WriteHeader(http.StatusNoContent)
+			})
+			method := row.method
+			if method == "" {
+				method = http.MethodPut
+			}
+			got := do(t, s, request(t, method, s.URL+row.path, row.header...))
+			if got.StatusCode != row.status || strings.TrimSpace(got.body) != row.body {
+				t.Errorf("got  %d %s\nwant %d %s", got.StatusCode, got.body, row.status, row.body)
+			}
+			if admitted := row.status == 204; ran != admitted {
+				t.Errorf("handler ran: %v", ran)
+			} else if !admitted {
+				expectAnswer(t, got)
+			}
+		})
+	}
+}
+
+func expectAnswer(t *testing.T, got reply) {
+	t.Helper()
+	if !json.Valid([]byte(got.body)) || got.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%q is %s", got.body, got.Header.Get("Content-Type"))
+	}
+	if got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("a refusal may be cached: %v", got.Header)
+	}
+	for _, secret := range []string{"secret", "password", "10.0.0.7"} {
+		if strings.Contains(got.body, secret) {
+			t.Errorf("%s tells %q", got.body, secret)
+		}
+	}
+}
+
+func TestHeadIsRefusedWithoutBody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newMemory(t), httpguard.Config{}, func(http.ResponseWriter, *http.Request) { t.Error("handler ran") })
+	got := do(t, s, request(t, http.MethodHead, s.URL))
+	if got.StatusCode != http.StatusForbidden || got.body != "" {
+		t.Errorf("got %d %q", got.StatusCode, got.body)
+	}
+}
+
+func TestOpenMethods(t *testing.T) {
+	t.Parallel()
+	config := httpguard.Config{OpenMethods: []string{http.MethodOptions, http.MethodGet}}
+	s := serve(t, claimed(t, token(34)), config, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	config.OpenMethods[0] = http.MethodPut // the middleware keeps its own
+	for _, row := range []struct {
+		method, header string
+		status         int
+	}{
+		{http.MethodOptions, "", 204},
+		{http.MethodGet, "", 204},
+		{http.MethodHead, "", 403},
+		{http.MethodPut, "", 403},
+		{http.MethodPost, "", 403},
+		{http.MethodGet, token(34).String(), 204},
+		{http.MethodGet, token(33).String(), 412},
+		{http.MethodGet, "42", 400},
+		{http.MethodGet, strings.ReplaceAll(token(34).String(), "orders", "stock"), 403},
+	} {
+		r := request(t, row.method, s.URL)
+		if row.header != "" {
+			r.Header.Set(carrier.Header, row.header)
+		}
+		if got := do(t, s, r); got.StatusCode != row.status {
+			t.Errorf("%s with token %q: %d, want %d", row.method, row.header, got.StatusCode, row.status)
+		}
+	}
+}
+
+type fenceFunc func(ctx context.Context, t guard.Token) (guard.Entry, error)
+
+func (f fenceFunc) Enter(ctx context.Context, t guard.Token) (guard.Entry, error) { return f(ctx, t) }
+
+func TestFenceThatFails(t *testing.T) {
+	t.Parallel()
+	secret := errors.New("dial tcp 10.0.0.7:5432: password of bob")
+	for name, row := range map[string]struct {
+		err    error
+		status int
+		body   string
+	}{
+		"unreachable": {
+			secret, 503, `{"code":"FenceUnavailable","reason":"the fence could not be entered in time"}`,
+		},
+		"not applied": {
+			guard.WithOutcome(secret, guard.NotApplied), 503, `{"code":"FenceUnavailable","reason":"the fence could not be entered in time"}`,
+		},
+		"refusal that says more": {
+			&guard.RefusedError{Reason: errors.Join(guard.ErrStale, secret), Token: token(33)}, 412,
+			`{"code":"FenceTokenStale","reason":"stale token","resource":"orders"}`,
+		},
+		"not claimed": {
+			&guard.RefusedError{Reason: guard.ErrUnclaimed, Token: token(33)}, 412,
+			`{"code":"FenceTokenUnclaimed","reason":"token not claimed","resource":"orders"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fence := fenceFunc(func(context.Context, guard.Token) (guard.Entry, error) { return nil, row.err })
+			s := serve(t, fence, httpguard.Config{}, func(http.ResponseWriter, *http.Request) { t.Error("handler ran") })
+			got := do(t, s, request(t, http.MethodPut, s.URL, token(34).String()))
+			if got.StatusCode != row.status || strings.TrimSpace(got.body) != row.body {
+				t.Errorf("got  %d %s\nwant %d %s", got.StatusCode, got.body, row.status, row.body)
+			}
+			expectAnswer(t, got)
+			if retry := got.Header.Get("Retry-After"); (retry != "") != (row.status == 503) {
+				t.Errorf("retry after %q", retry)
+			}
+		})
+	}
+}
+
+func TestWaitIsBounded(t *testing.T) {
+	t.Parallel()
+	g := newMemory(t)
+	inside, err := g.Enter(t.Context(), token(33))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Exit()
+	s := serve(t, g, httpguard.Config{Wait: time.Millisecond}, func(http.ResponseWriter, *http.Request) { t.Error("handler ran") })
+	got := do(t, s, request(t, http.MethodPut, s.URL, token(34).String()))
+	if got.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("got %d %s", got.StatusCode, got.body)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	g := newMemory(t)
+	for name, row := range map[string]struct {
+		fence  httpguard.Fence
+		config httpguard.Config
+	}{
+		"no fence":      {nil, httpguard.Config{Resource: orders}},
+		"no resource":   {g, httpguard.Config{}},
+		"negative wait": {g, httpguard.Config{Resource: orders, Wait: -1}},
+	} {
+		if m, err := httpguard.New(row.fence, row.config); err == nil || m != nil {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+}
