@@ -37,14 +37,18 @@ func (m *EtcdMember) Kill(tb testing.TB) { tb.Helper(); m.proc.end(syscall.SIGKI
 // Freeze stops the member where it is; its connections stay open.
 func (m *EtcdMember) Freeze(tb testing.TB) {
 	tb.Helper()
-	m.signal(tb, syscall.SIGSTOP)
+	if err := m.proc.Freeze(); err != nil {
+		tb.Fatalf("testenv: etcd member %s: %v", m.name, err)
+	}
 	m.frozen.Store(true)
 }
 
 // Thaw lets a frozen member run on.
 func (m *EtcdMember) Thaw(tb testing.TB) {
 	tb.Helper()
-	m.signal(tb, syscall.SIGCONT)
+	if err := m.proc.Thaw(); err != nil {
+		tb.Fatalf("testenv: etcd member %s: %v", m.name, err)
+	}
 	m.frozen.Store(false)
 }
 
@@ -67,7 +71,7 @@ func (e *EtcdServer) running() int {
 	n := 0
 	for _, m := range e.members {
 		select {
-		case <-m.proc.done:
+		case <-m.proc.Done():
 		default:
 			if !m.frozen.Load() {
 				n++
@@ -121,11 +125,4 @@ func (m *EtcdMember) healthy(ctx context.Context) error {
 		return fmt.Errorf("health: %s", res.Status)
 	}
 	return nil
-}
-
-func (m *EtcdMember) signal(tb testing.TB, s os.Signal) {
-	tb.Helper()
-	if err := m.proc.Signal(s); err != nil {
-		tb.Fatalf("testenv: signal etcd member %s: %v", m.name, err)
-	}
 }

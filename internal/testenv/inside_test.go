@@ -1,10 +1,10 @@
 package testenv
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -101,40 +101,36 @@ func TestStartErrorShowsTheLog(t *testing.T) {
 	}
 }
 
-// The account's programs run also where only root may go.
-func TestUnreachableFolder(t *testing.T) {
+// Postgres runs also from a folder that only root may enter.
+func TestUnreachablePrograms(t *testing.T) {
 	t.Parallel()
 	who, err := serverAccount()
 	need(t, err)
 	if who == nil {
-		t.Log("not root: nothing to show")
+		t.Log("not root: every folder can be reached")
 		return
 	}
+	bin, err := findPostgres(postgresVersions(t)[0])
+	need(t, err)
 	locked := filepath.Join(t.TempDir(), "locked")
 	if err := os.Mkdir(locked, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(locked, "program")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nid -u > out\n"), 0o755); err != nil {
+	hidden := filepath.Join(locked, "postgres")
+	if err := os.CopyFS(hidden, os.DirFS(filepath.Dir(bin))); err != nil {
 		t.Fatal(err)
 	}
-	dir, remove, err := scratch(who)
+	got, err := reachablePostgres(filepath.Join(hidden, "bin"), who)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer remove()
-	proc, err := command{path: program, logPath: filepath.Join(dir, "log"), account: who}.start()
-	if err != nil {
-		t.Fatal(err)
+	if got == filepath.Join(hidden, "bin") {
+		t.Fatal("the programs were not copied")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	select {
-	case <-proc.done:
-	case <-ctx.Done():
-		t.Fatal("does not end")
-	}
-	if got, err := os.ReadFile(filepath.Join(dir, "out")); err != nil || strings.TrimSpace(string(got)) == "0" {
-		t.Errorf("user %q, %v\n%s", got, err, logTail(proc.logPath))
+	cmd := exec.Command(filepath.Join(got, "initdb"), "--version")
+	cmd.Dir = "/"
+	who.run(cmd)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -1,58 +1,23 @@
 package testenv
 
 import (
-	"net"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"time"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv/link"
 )
 
-// Protocol is what a Link understands of the bytes that pass it.
-type Protocol int
-
+// What a Link understands of the bytes that pass it; see package link.
 const (
-	// Bytes: a request is what a client sends between two replies.
-	Bytes Protocol = iota
-	// HTTP2 without TLS: a request is a stream, so a call of gRPC.
-	HTTP2
-	// PostgresWire without TLS: a request is a client message that ends a
-	// round trip, Query, Sync or FunctionCall. Startup is not one.
-	PostgresWire
+	Bytes        = link.Bytes
+	HTTP2        = link.HTTP2
+	PostgresWire = link.PostgresWire
 )
 
 // LinkConfig says what kind of link it is.
-type LinkConfig struct {
-	Protocol Protocol
-}
+type LinkConfig = link.Config
 
 // Link is a TCP link to a server that can be slow, stuck, cut, or lose a reply.
-// It is safe for use by many goroutines.
-type Link struct {
-	tb       testing.TB
-	target   string
-	addr     string
-	protocol Protocol
-	running  sync.WaitGroup
-	// unreadable reports what the link cannot read, once: clients try again.
-	unreadable sync.Once
-
-	mu       sync.Mutex
-	listener net.Listener // nil while connections are refused
-	conns    map[*linkConn]bool
-	thawed   chan struct{} // closed unless the link is frozen
-	delay    time.Duration
-	requests int
-	paths    []string
-	drops    []*drop
-}
-
-// drop is one reply to be lost: that to the left-th request that matches.
-type drop struct {
-	match func(path string) bool
-	left  int
-}
+type Link = link.Link
 
 // NewLink opens a link to target, host:port. It ends with the test.
 func NewLink(tb testing.TB, target string, c LinkConfig) *Link {
@@ -61,184 +26,5 @@ func NewLink(tb testing.TB, target string, c LinkConfig) *Link {
 	if err != nil {
 		tb.Fatalf("testenv: %v", err)
 	}
-	l := &Link{
-		tb: tb, target: strings.TrimPrefix(target, "http://"), addr: loopback(port), protocol: c.Protocol,
-		conns: map[*linkConn]bool{}, thawed: make(chan struct{}),
-	}
-	close(l.thawed)
-	if err := l.listen(); err != nil {
-		tb.Fatalf("testenv: open link: %v", err)
-	}
-	tb.Cleanup(func() {
-		l.Refuse(true)
-		l.running.Wait()
-	})
-	return l
-}
-
-// Addr is the link's host:port, to be used in place of the server's.
-func (l *Link) Addr() string { return l.addr }
-
-// Requests counts the requests so far, of all connections.
-func (l *Link) Requests() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.requests
-}
-
-// Paths are the :path of the requests so far, for HTTP2.
-func (l *Link) Paths() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.paths)
-}
-
-// DropReply loses the reply to the n-th request from now, 1 being the next:
-// the server gets the request and answers it, the client gets nothing of the
-// answer, and then the connection is cut. What the server sent before that
-// answer still arrives.
-func (l *Link) DropReply(n int) {
-	l.DropReplyTo(func(string) bool { return true }, n)
-}
-
-// DropReplyTo is DropReply that counts only requests whose :path matches. Only
-// HTTP2 has paths; elsewhere match is called with "".
-func (l *Link) DropReplyTo(match func(path string) bool, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drops = append(l.drops, &drop{match, n})
-}
-
-// Freeze stops the bytes in both directions, those of new connections too;
-// nothing is closed and nothing is lost.
-func (l *Link) Freeze() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.isThawed() {
-		l.thawed = make(chan struct{})
-	}
-}
-
-// Thaw lets the bytes move again.
-func (l *Link) Thaw() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isThawed() {
-		close(l.thawed)
-	}
-}
-
-func (l *Link) isThawed() bool {
-	select {
-	case <-l.thawed:
-		return true
-	default:
-		return false
-	}
-}
-
-// Delay makes everything take d longer, in each direction, from now on. It
-// does not narrow the link: what is sent together arrives together.
-func (l *Link) Delay(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.delay = d
-}
-
-// Cut closes the open connections on both sides. New ones work.
-func (l *Link) Cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut()
-}
-
-func (l *Link) cut() {
-	for c := range l.conns {
-		c.close()
-	}
-}
-
-// Refuse makes the link refuse new connections, and cuts the open ones; or
-// accept again.
-func (l *Link) Refuse(refuse bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case refuse && l.listener != nil:
-		l.listener.Close()
-		l.listener = nil
-		l.cut()
-	case !refuse && l.listener == nil:
-		if err := l.listen(); err != nil {
-			l.tb.Errorf("testenv: open link again: %v", err)
-		}
-	}
-}
-
-// listen starts to accept connections. The caller holds mu, or l is new.
-func (l *Link) listen() error {
-	listener, err := net.Listen("tcp", l.addr)
-	if err != nil {
-		return err
-	}
-	l.listener = listener
-	l.running.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return // closed by Refuse
-			}
-			l.running.Go(func() { l.serve(listener, client) })
-		}
-	})
-	return nil
-}
-
-// serve owns client, and returns when the connection has ended.
-func (l *Link) serve(from net.Listener, client net.Conn) {
-	server, err := net.Dial("tcp", l.target)
-	if err != nil {
-		client.Close()
-		return
-	}
-	c := newLinkConn(l, client, server)
-	l.mu.Lock()
-	if l.listener == from {
-		l.conns[c] = true
-	} else {
-		c.close() // refused while it was being opened
-	}
-	l.mu.Unlock()
-	c.run()
-	l.mu.Lock()
-	delete(l.conns, c)
-	l.mu.Unlock()
-}
-
-// request counts a request and says whether its reply is to be lost.
-func (l *Link) request(path string) (lose bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.requests++
-	if l.protocol == HTTP2 {
-		l.paths = append(l.paths, path)
-	}
-	l.drops = slices.DeleteFunc(l.drops, func(d *drop) bool {
-		if !d.match(path) {
-			return false
-		}
-		d.left--
-		if d.left == 0 {
-			lose = true
-		}
-		return d.left <= 0
-	})
-	return lose
-}
-
-// pace returns what bytes have to wait for.
-func (l *Link) pace() (thawed <-chan struct{}, delay time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.thawed, l.delay
+	return link.New(tb, loopback(port), target, c)
 }

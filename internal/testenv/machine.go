@@ -119,3 +119,40 @@ func lockFile(path string, how int) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// copyTree copies a folder and what is in it, for the owner. Nobody else may
+// do with the copy more than with the original.
+func copyTree(from, to string, owner *account) error {
+	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		switch {
+		case d.IsDir():
+			err = os.Mkdir(target, info.Mode().Perm())
+		case d.Type() == os.ModeSymlink:
+			var link string
+			if link, err = os.Readlink(path); err == nil {
+				return os.Symlink(link, target)
+			}
+		default:
+			var content []byte
+			if content, err = os.ReadFile(path); err == nil {
+				err = os.WriteFile(target, content, info.Mode().Perm())
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return owner.own(target)
+	})
+}

@@ -53,6 +53,9 @@ func launchPostgres(c PostgresConfig) (*PostgresServer, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if bin, err = reachablePostgres(bin, who); err != nil {
+		return nil, nil, err
+	}
 	dir, remove, err := scratch(who)
 	if err != nil {
 		return nil, nil, err
@@ -94,7 +97,7 @@ func (c *pgCluster) create() error {
 	if err != nil {
 		return err
 	}
-	if err := c.copyTree(template, c.data()); err != nil {
+	if err := copyTree(template, c.data(), c.account); err != nil {
 		return fmt.Errorf("copy data directory: %w", err)
 	}
 	password, err := os.ReadFile(filepath.Join(template, passwordFile))

@@ -58,8 +58,10 @@ func (c *pgCluster) initdb(dir string) error {
 		return err
 	}
 	data := filepath.Join(work, "data")
-	cmd := c.account.command(work, filepath.Join(c.bin, "initdb"), "--pgdata="+data, "--username=postgres",
+	cmd := exec.Command(filepath.Join(c.bin, "initdb"), "--pgdata="+data, "--username=postgres",
 		"--pwfile="+password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync")
+	cmd.Dir = work
+	c.account.run(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
@@ -70,34 +72,30 @@ func (c *pgCluster) initdb(dir string) error {
 	if err := os.RemoveAll(partial); err != nil {
 		return err
 	}
-	if err := (&pgCluster{}).copyTree(data, partial); err != nil {
+	if err := copyTree(data, partial, nil); err != nil {
 		return fmt.Errorf("keep data directory: %w", err)
 	}
 	return os.Rename(partial, dir)
 }
 
-// copyTree copies a data directory, for the account to own.
-func (c *pgCluster) copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
+// reachablePostgres is bin, or a copy of it if the account cannot reach bin:
+// the checkout is below a folder that is root's alone, like /root. (A
+// capability to ignore permissions does not help: initdb asks access(2)
+// whether it may run postgres, and that ignores the capability.)
+func reachablePostgres(bin string, who *account) (string, error) {
+	if who == nil || reachable(filepath.Join(bin, "postgres")) {
+		return bin, nil
+	}
+	return share("copy of "+bin, func() (string, func(), error) {
+		dir, remove, err := scratch(who)
 		if err != nil {
-			return err
+			return "", nil, err
 		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
+		root := filepath.Join(dir, "postgres")
+		if err := copyTree(filepath.Dir(bin), root, who); err != nil {
+			remove()
+			return "", nil, fmt.Errorf("copy %s: %w", bin, err)
 		}
-		target := filepath.Join(to, rel)
-		if d.IsDir() {
-			err = os.Mkdir(target, 0o700)
-		} else {
-			var content []byte
-			if content, err = os.ReadFile(path); err == nil {
-				err = os.WriteFile(target, content, 0o600)
-			}
-		}
-		if err != nil {
-			return err
-		}
-		return c.account.own(target)
+		return filepath.Join(root, "bin"), remove, nil
 	})
 }

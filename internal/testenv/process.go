@@ -8,11 +8,12 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
 // account is who runs the servers that refuse to run as root; nil if this
@@ -56,12 +57,10 @@ type command struct {
 	onDeath syscall.Signal
 }
 
-// process is a running program. done is closed when it has ended, err says how.
+// process is a running program whose output is in a log.
 type process struct {
-	*os.Process
+	*localserver.Process
 	logPath string
-	done    chan struct{}
-	err     error
 }
 
 func (c command) start() (*process, error) {
@@ -70,52 +69,22 @@ func (c command) start() (*process, error) {
 		return nil, fmt.Errorf("open log of %s: %w", c.path, err)
 	}
 	defer log.Close()
-	cmd := c.account.command(filepath.Dir(c.logPath), c.path, c.args...)
+	cmd := exec.Command(c.path, c.args...)
+	cmd.Dir = filepath.Dir(c.logPath)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr.Pdeathsig = c.onDeath
-	p := &process{logPath: c.logPath, done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		// The kernel sends the death signal when the *thread* that started the
-		// program ends, so that thread is kept for as long as the program runs.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		p.Process = cmd.Process
-		started <- err
-		if err != nil {
-			return
-		}
-		p.err = cmd.Wait()
-		close(p.done)
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.path, err)
+	c.account.run(cmd)
+	p, err := localserver.Start(cmd, c.onDeath)
+	if err != nil {
+		return nil, err
 	}
-	return p, nil
+	return &process{p, c.logPath}, nil
 }
 
-// command is a program that runs as the account in dir.
-func (a *account) command(dir, path string, args ...string) *exec.Cmd {
-	cmd := exec.Command(path, args...)
-	cmd.Dir = dir
-	// A group of its own: Ctrl-C in a terminal is for the test.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if a == nil {
-		return cmd
+// run makes cmd run as the account.
+func (a *account) run(cmd *exec.Cmd) {
+	if a != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
 	}
-	if !reachable(path) {
-		// The checkout is below a folder that is root's alone, like /root: let
-		// the program pass permission checks as root does. An ambient
-		// capability is there from the first exec on, which has to be that of a
-		// program everybody can reach.
-		cmd = exec.Command("/usr/bin/env", append([]string{path}, args...)...)
-		cmd.Dir = dir
-		const capDACOverride = 1
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, AmbientCaps: []uintptr{capDACOverride}}
-	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
-	return cmd
 }
 
 // reachable says whether every user can enter all folders above path.
@@ -134,20 +103,15 @@ func reachable(path string) bool {
 // errEnded is the end of a process with exit code 0.
 var errEnded = errors.New("exit status 0")
 
-// end sends signals, five seconds apart, until the process has ended; nil has.
+// grace is how long a signal may take to end a process.
+const grace = 5 * time.Second
+
+// end sends signals until the process has ended, at last SIGKILL. A nil one
+// has ended.
 func (p *process) end(signals ...syscall.Signal) {
-	if p == nil {
-		return
+	if p != nil {
+		p.End(grace, signals...)
 	}
-	for _, s := range append(signals, syscall.SIGKILL) {
-		p.Signal(s)
-		select {
-		case <-p.done:
-			return
-		case <-time.After(5 * time.Second):
-		}
-	}
-	<-p.done
 }
 
 // until polls check until it returns nil, the process has ended, or limit has
@@ -160,8 +124,8 @@ func (p *process) until(limit time.Duration, check func() error) error {
 			return nil
 		}
 		select {
-		case <-p.done:
-			return fmt.Errorf("ended before it was ready: %w\n%s", cmp.Or(p.err, errEnded), logTail(p.logPath))
+		case <-p.Done():
+			return fmt.Errorf("ended before it was ready: %w\n%s", cmp.Or(p.Err(), errEnded), logTail(p.logPath))
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {

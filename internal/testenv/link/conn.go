@@ -1,4 +1,4 @@
-package testenv
+package link
 
 import (
 	"bufio"
@@ -43,10 +43,10 @@ func newCodec(p Protocol) codec {
 	}
 }
 
-// linkConn is one connection through a link. Each direction has a goroutine
+// conn is one connection through a link. Each direction has a goroutine
 // that reads messages and one that writes them when they are due, so that a
 // delay adds up for nobody.
-type linkConn struct {
+type conn struct {
 	link           *Link
 	client, server net.Conn
 	codec          codec
@@ -63,12 +63,12 @@ type parcel struct {
 // queued is how many messages may be on their way in one direction.
 const queued = 1 << 10
 
-func newLinkConn(l *Link, client, server net.Conn) *linkConn {
-	return &linkConn{link: l, client: client, server: server, codec: newCodec(l.protocol), closed: make(chan struct{})}
+func newConn(l *Link, client, server net.Conn) *conn {
+	return &conn{link: l, client: client, server: server, codec: newCodec(l.protocol), closed: make(chan struct{})}
 }
 
 // run moves messages until both directions have ended.
-func (c *linkConn) run() {
+func (c *conn) run() {
 	var wg sync.WaitGroup
 	up, down := make(chan parcel, queued), make(chan parcel, queued)
 	wg.Go(func() { c.write(c.server, up) })
@@ -78,7 +78,7 @@ func (c *linkConn) run() {
 	wg.Wait()
 }
 
-func (c *linkConn) readClient(to chan<- parcel) {
+func (c *conn) readClient(to chan<- parcel) {
 	defer c.send(to, nil)
 	r := bufio.NewReader(c.client)
 	for {
@@ -91,7 +91,7 @@ func (c *linkConn) readClient(to chan<- parcel) {
 	}
 }
 
-func (c *linkConn) readServer(to chan<- parcel) {
+func (c *conn) readServer(to chan<- parcel) {
 	defer c.send(to, nil)
 	r := bufio.NewReader(c.server)
 	for {
@@ -112,15 +112,15 @@ func (c *linkConn) readServer(to chan<- parcel) {
 
 // report fails the test if the link could not do its work; that a connection
 // ended, in the middle of a message or not, is no failure.
-func (c *linkConn) report(err error) {
+func (c *conn) report(err error) {
 	var network net.Error
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) {
 		return
 	}
-	c.link.unreadable.Do(func() { c.link.tb.Errorf("testenv: link to %s: %v", c.link.target, err) })
+	c.link.unreadable.Do(func() { c.link.tb.Errorf("link to %s: %v", c.link.target, err) })
 }
 
-func (c *linkConn) send(to chan<- parcel, message []byte) {
+func (c *conn) send(to chan<- parcel, message []byte) {
 	select {
 	case to <- parcel{message, time.Now()}:
 	case <-c.closed:
@@ -129,7 +129,7 @@ func (c *linkConn) send(to chan<- parcel, message []byte) {
 
 // write writes parcels when they are due. The last one closes the connection:
 // whichever side ended it, the other hears of it after all that came before.
-func (c *linkConn) write(to net.Conn, from <-chan parcel) {
+func (c *conn) write(to net.Conn, from <-chan parcel) {
 	defer c.close()
 	for {
 		select {
@@ -147,7 +147,7 @@ func (c *linkConn) write(to net.Conn, from <-chan parcel) {
 }
 
 // wait returns when the parcel may be delivered; false: never.
-func (c *linkConn) wait(p parcel) bool {
+func (c *conn) wait(p parcel) bool {
 	thawed, delay := c.link.pace()
 	if delay > 0 {
 		timer := time.NewTimer(time.Until(p.read.Add(delay)))
@@ -167,7 +167,7 @@ func (c *linkConn) wait(p parcel) bool {
 	}
 }
 
-func (c *linkConn) close() {
+func (c *conn) close() {
 	c.once.Do(func() {
 		close(c.closed)
 		c.client.Close()
