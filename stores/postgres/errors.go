@@ -77,6 +77,9 @@ func (w *work) refusal(err error) error {
 		return err
 	}
 	told, ok := carrier.RefusalBySQLState(pgErr.Code)
+	if w.shared && pgErr.Code == readOnlyTransaction { // that is how a shared token's transaction begins
+		told.Reason, ok = guard.ErrReadOnly, true
+	}
 	if !ok {
 		return err
 	}

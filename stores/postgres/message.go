@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	commitTag        = "COMMIT"
-	lockNotAvailable = "55P03"
-	noSuchStatement  = "26000"
+	commitTag           = "COMMIT"
+	lockNotAvailable    = "55P03"
+	noSuchStatement     = "26000"
+	readOnlyTransaction = "25006"
 )
 
 // What the store sends. Every name is qualified: the caller's search_path is
