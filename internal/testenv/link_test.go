@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"syscall"
@@ -275,5 +277,48 @@ func TestLinkEndsWithItsServer(t *testing.T) {
 	defer cancel()
 	if _, err := conn.Exec(ctx, "select 1"); err == nil || ctx.Err() != nil {
 		t.Errorf("after the server's end: %v", err)
+	}
+}
+
+// While one reply is to be lost, others on the same connection arrive.
+func TestLinkDropsNoOtherReply(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/fast", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) { close(arrived); <-release })
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+
+	link := testenv.NewLink(t, server.Listener.Addr().String(), testenv.LinkConfig{Protocol: testenv.HTTP2})
+	transport := &http.Transport{Protocols: server.Config.Protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	get := func(path string) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+link.Addr()+path, http.NoBody)
+		if err != nil {
+			return err
+		}
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		return res.Body.Close()
+	}
+	link.DropReply(1)
+	slow := make(chan error)
+	go func() { slow <- get("/slow") }()
+	<-arrived
+	if err := get("/fast"); err != nil {
+		t.Errorf("another call: %v", err)
+	}
+	close(release)
+	if err := <-slow; err == nil {
+		t.Error("the call got its reply")
+	}
+	if diff := cmp.Diff([]string{"/slow", "/fast"}, link.Paths()); diff != "" {
+		t.Error(diff)
 	}
 }

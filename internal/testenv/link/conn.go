@@ -35,9 +35,9 @@ var errUnreadable = errors.New("link cannot read this connection (TLS?)")
 func newCodec(p Protocol) codec {
 	switch p {
 	case HTTP2:
-		return newHTTP2Codec()
+		return &http2Codec{}
 	case PostgresWire:
-		return newPostgresCodec()
+		return &postgresCodec{}
 	default:
 		return &bytesCodec{}
 	}

@@ -21,8 +21,6 @@ type http2Codec struct {
 	lose []uint32 // streams
 }
 
-func newHTTP2Codec() *http2Codec { return &http2Codec{} }
-
 // frameReader is a Framer that keeps the bytes of the frame that it read.
 type frameReader struct {
 	*http2.Framer

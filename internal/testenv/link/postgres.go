@@ -18,8 +18,6 @@ type postgresCodec struct {
 	pending  []bool // a ReadyForQuery is to come for each; true: lose the reply
 }
 
-func newPostgresCodec() *postgresCodec { return &postgresCodec{} }
-
 const (
 	cancelRequest = 80877102
 	sslRequest    = 80877103
