@@ -12,10 +12,7 @@ import (
 )
 
 // history is what guards do with the rule, without anything guarded.
-type history struct {
-	mark    guard.Mark
-	issuers map[string]bool
-}
+type history struct{ mark guard.Mark }
 
 func (h *history) claim(t guard.Token) error {
 	mark, err := guard.Admit(h.mark, t)

@@ -141,11 +141,11 @@ func unescape(s string) (resource, flaw string) {
 		if i+2 >= len(s) {
 			return "", "resource ends inside a percent-encoding"
 		}
-		hi, lo := strings.IndexByte(upperHex, s[i+1]), strings.IndexByte(upperHex, s[i+2])
-		if hi < 0 || lo < 0 {
+		hi, lo := unhex(s[i+1]), unhex(s[i+2])
+		if hi > 15 || lo > 15 {
 			return "", "percent-encoding is not two upper-case hex digits"
 		}
-		decoded := byte(hi<<4 | lo)
+		decoded := hi<<4 | lo
 		if unreserved(decoded) {
 			return "", "resource encodes a character that needs no encoding"
 		}
@@ -153,4 +153,16 @@ func unescape(s string) (resource, flaw string) {
 		i += 2
 	}
 	return string(out), ""
+}
+
+// unhex returns the value of an upper-case hex digit, and more than 15 for any
+// other byte.
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 0xff
 }

@@ -102,7 +102,7 @@ func (c AdoptCase) exercise(ctx context.Context, target Target) error {
 	err = target.(Adopter).Adopt(ctx, resource, c.Issuer)
 	var wrong error
 	if refused := err != nil; refused != c.Refused {
-		wrong = fmt.Errorf("adopt: refused is %v, want %v (error %v)", refused, c.Refused, err)
+		wrong = errors.Join(fmt.Errorf("adopt: refused is %v, want %v", refused, c.Refused), err)
 	}
 	return errors.Join(wrong, expectMark(ctx, target, resource, c.After))
 }

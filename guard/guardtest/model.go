@@ -71,10 +71,10 @@ func (m *Model) Mark() guard.Mark {
 		return guard.Mark{}
 	}
 	mark := guard.Mark{Issuer: m.eras[len(m.eras)-1].issuer, Generation: uint32(len(m.eras) - 1)}
-	if w, any := m.highest(guard.Exclusive); any {
+	if w, found := m.highest(guard.Exclusive); found {
 		mark.Writer, mark.Holder = w.Number, w.Holder
 	}
-	if r, any := m.highest(guard.Shared); any {
+	if r, found := m.highest(guard.Shared); found {
 		mark.Reader = r.Number
 	}
 	return mark
@@ -97,8 +97,8 @@ func (m *Model) refusal(t guard.Token) error {
 		return nil
 	}
 	for _, mode := range []guard.Mode{guard.Exclusive, guard.Shared} {
-		last, any := m.highest(mode)
-		if any && last.Number == t.Number && conflict(last, t) && !sameGrant(last, t) {
+		last, found := m.highest(mode)
+		if found && last.Number == t.Number && conflict(last, t) && !sameGrant(last, t) {
 			return guard.ErrDuplicate
 		}
 	}
@@ -113,13 +113,13 @@ func (m *Model) grants() []guard.Token {
 }
 
 // highest returns the grant of mode with the highest number of this era.
-func (m *Model) highest(mode guard.Mode) (top guard.Token, any bool) {
+func (m *Model) highest(mode guard.Mode) (top guard.Token, found bool) {
 	for _, g := range m.grants() {
-		if g.Mode == mode && (!any || g.Number > top.Number) {
-			top, any = g, true
+		if g.Mode == mode && (!found || g.Number > top.Number) {
+			top, found = g, true
 		}
 	}
-	return top, any
+	return top, found
 }
 
 // conflict reports whether the two may not hold the lock together: at least

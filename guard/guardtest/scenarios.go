@@ -77,7 +77,7 @@ func currentWriters(ctx context.Context, target Target) error {
 		all.Go(func() { errs[i] = expect(values[i], target.Write(ctx, current, values[i]), nil) })
 	}
 	all.Wait()
-	return errors.Join(append(errs, expectWritten(ctx, target, resource, values...))...)
+	return errors.Join(first(errs), expectWritten(ctx, target, resource, values...))
 }
 
 // claimsRace: of many claims at once, in no order, the highest succeeds, and
@@ -89,30 +89,24 @@ func claimsRace(ctx context.Context, target Target) error {
 	}
 	const claims = 16
 	tokens := make([]guard.Token, claims)
-	errs := make([]error, claims)
+	claimed := make([]error, claims)
 	var all sync.WaitGroup
 	for i := range claims {
 		tokens[i] = named(held(writer(int64(i+1)), fmt.Sprintf("h%d", i)), resource)
-		all.Go(func() { errs[i] = target.Claim(ctx, tokens[i]) })
+		all.Go(func() { claimed[i] = target.Claim(ctx, tokens[i]) })
 	}
 	all.Wait()
 	highest := claims - 1
-	for i, err := range errs {
-		errs[i] = nil
-		if i == highest || err != nil {
-			var reason error
-			if i != highest {
-				reason = guard.ErrStale
-			}
-			errs[i] = expect(fmt.Sprintf("claim %d", tokens[i].Number), err, reason)
+	errs := []error{expect("claim of the highest", claimed[highest], nil)}
+	for i, t := range tokens[:highest] {
+		if claimed[i] != nil { // it came too late
+			errs = append(errs, expect(fmt.Sprintf("claim %d", t.Number), claimed[i], guard.ErrStale))
 		}
-	}
-	for _, t := range tokens[:highest] {
 		errs = append(errs, expect(fmt.Sprintf("write %d", t.Number), target.Write(ctx, t, "stale"), guard.ErrStale))
 	}
-	return errors.Join(append(errs,
+	return errors.Join(first(errs),
 		expect("write of the highest", target.Write(ctx, tokens[highest], "current"), nil),
-		expectWritten(ctx, target, resource, "current"))...)
+		expectWritten(ctx, target, resource, "current"))
 }
 
 // numberTwice: of many holders who were handed the same number, one gets in.

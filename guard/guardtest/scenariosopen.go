@@ -27,7 +27,7 @@ func claimed(ctx context.Context, target Target, t guard.Token) <-chan error {
 func stillWaits(result <-chan error) error {
 	select {
 	case err := <-result:
-		return fmt.Errorf("claim returned while an older token was inside (I1), with error %v", err)
+		return errors.Join(errors.New("claim returned while an older token was inside (I1)"), err)
 	case <-time.After(patience):
 		return nil
 	}

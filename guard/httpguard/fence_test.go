@@ -145,7 +145,7 @@ func (l *ledger) send(ctx context.Context, method string, t guard.Token, value s
 		return nil
 	}
 	var told struct {
-		Code string
+		Code string `json:"code"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&told); err != nil {
 		return fmt.Errorf("read answer of status %d: %w", response.StatusCode, err)

@@ -55,7 +55,9 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	m.config.Logger.WarnContext(r.Context(), "not admitted", logMethod, r.Method, logResource, refused.Token.Resource,
 		logPresented, refused.Token.String(), logMark, refused.Mark, logError, err)
-	answer(w, status, told)
+	if err := answer(w, status, told); err != nil {
+		m.config.Logger.DebugContext(r.Context(), "answer is not sent", logError, err)
+	}
 }
 
 func headerFlaw(r *http.Request) error {
@@ -63,7 +65,7 @@ func headerFlaw(r *http.Request) error {
 	return err
 }
 
-func answer(w http.ResponseWriter, status int, told body) {
+func answer(w http.ResponseWriter, status int, told body) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store") // 501 is cacheable by default (RFC 9110, 15.1)
@@ -72,5 +74,5 @@ func answer(w http.ResponseWriter, status int, told body) {
 		h.Set("Retry-After", "1")
 	}
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(told) // a client that has gone needs no answer
+	return json.NewEncoder(w).Encode(told)
 }
