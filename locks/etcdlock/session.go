@@ -225,7 +225,10 @@ func (s *session) revoke() error {
 	}
 	ctx, cancel := context.WithTimeout(s.locker.client.Ctx(), revokeTimeout)
 	defer cancel()
-	_, err := s.locker.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(s.id)}, callOptions...)
+	err := s.locker.retry(ctx, func(ctx context.Context) error {
+		_, err := s.locker.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(s.id)}, callOptions...)
+		return err
+	})
 	if err == nil || isLeaseNotFound(err) {
 		return nil
 	}

@@ -363,3 +363,37 @@ func TestIssuer(t *testing.T) {
 	}
 	s.awaitKeys(t, "r2", 0)
 }
+
+// TestDeadline: the deadline counts from before the request that it is owed to
+// was sent, so that it is earlier than etcd's however long the request took.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	const ttl, delay = 10 * time.Second, 350 * time.Millisecond
+	s := newService(t, testenv.Etcd(t))
+	link := newLink(t, s.Addr())
+	client := connect(t, s.etcd, link.Addr())
+	if _, err := client.Get(testContext(t), "connected"); err != nil {
+		t.Fatal(err)
+	}
+	locker, err := etcdlock.New(client, etcdlock.Config{TTL: ttl, Prefix: s.prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { locker.Close() })
+	link.Delay(delay)
+	start := time.Now()
+	lease := mustAcquire(t, locker.Acquire, "r")
+	first := lease.Deadline()
+	if left := first.Sub(start); left > ttl-ttl/20+delay {
+		t.Errorf("deadline is %v after the acquisition began, TTL is %v", left, ttl)
+	}
+	s.await(t, func() bool { return lease.Deadline() != first || lease.Err() != nil })
+	if left := time.Until(lease.Deadline()); left > ttl-ttl/20-delay {
+		t.Errorf("deadline is %v away when the answer to a renewal comes, after %v", left, 2*delay)
+	}
+	if err := lease.Err(); err != nil {
+		t.Fatal(err)
+	}
+	link.Delay(0)
+	mustRelease(t, lease)
+}
