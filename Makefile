@@ -81,13 +81,13 @@ chaos: servers ## run the stress tests of test/chaos for CHAOS
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format are right
 	$(GO) vet ./...
-	$(GOLANGCI_LINT) run
+	$(GOLANGCI_LINT) run --allow-parallel-runners
 	$(GOLANGCI_LINT) fmt --diff
 	$(GO) mod tidy -diff
 	$(GO) mod verify
 	cd tools
 	$(GO) vet ./...
-	../$(GOLANGCI_LINT) run --config ../.golangci.yaml
+	../$(GOLANGCI_LINT) run --allow-parallel-runners --config ../.golangci.yaml
 	$(GO) mod tidy -diff
 
 .PHONY: fmt
