@@ -68,6 +68,7 @@ func TestOptionsTokens(t *testing.T) {
 		{"-c fence.token=", guard.ErrNoToken},
 		{"-c fence.token", guard.ErrNoToken},
 		{"fence.token=" + ordersText, guard.ErrNoToken},
+		{"-- fence.token=" + ordersText, guard.ErrNoToken},
 		{"-c fence.token=42", guard.ErrMalformed},
 		{`-c fence.token=` + ordersText + `\ `, guard.ErrMalformed},
 		{"-c fence.token=" + ordersText + " --fence.token=" + newerText, guard.ErrMalformed},

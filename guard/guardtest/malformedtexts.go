@@ -90,6 +90,7 @@ func malformedResources() []nameAndText {
 		{"encoding not hex", "ft1:x:42:a:i:or%2Gders"},
 		{"encoding with a sign", "ft1:x:42:a:i:or%+2ders"},
 		{"encoding in lower case", "ft1:x:42:a:i:caf%c3%a9"},
+		{"encoding with a lower-case second digit", "ft1:x:42:a:i:or%2aders"},
 		{"encoding half in lower case", "ft1:x:42:a:i:caf%C3%a9"},
 		{"encoded letter", "ft1:x:42:a:i:%6Frders"},
 		{"encoded digit", "ft1:x:42:a:i:orders%31"},

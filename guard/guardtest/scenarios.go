@@ -9,17 +9,30 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 )
 
+// newWriter returns writer 33 of a new resource, claimed.
+func newWriter(ctx context.Context, target Target) (guard.Token, error) {
+	resource, err := target.NewResource(ctx)
+	if err != nil {
+		return guard.Token{}, fmt.Errorf("new resource: %w", err)
+	}
+	t := named(writer(33), resource)
+	if err := target.Claim(ctx, t); err != nil {
+		return guard.Token{}, fmt.Errorf("claim 33: %w", err)
+	}
+	return t, nil
+}
+
 // supersededTokens: once 34 is claimed, 33 is refused whatever it tries, and
 // what it wrote before is there.
 func supersededTokens(ctx context.Context, target Target) error {
-	resource, err := target.NewResource(ctx)
+	old, err := newWriter(ctx, target)
 	if err != nil {
 		return err
 	}
-	old, current := named(writer(33), resource), named(held(writer(34), "b"), resource)
+	resource := old.Resource
+	current := named(held(writer(34), "b"), resource)
 	twin := held(current, "c")
 	errs := []error{
-		expect("claim 33", target.Claim(ctx, old), nil),
 		expect("write 33", target.Write(ctx, old, "33"), nil),
 		expect("claim 34", target.Claim(ctx, current), nil),
 		expect("write 33 after the claim of 34", target.Write(ctx, old, "33 stale"), guard.ErrStale),
@@ -60,13 +73,9 @@ func readersNeverWrite(ctx context.Context, target Target) error {
 
 // currentWriters: none of many writes at once of the current token is refused.
 func currentWriters(ctx context.Context, target Target) error {
-	resource, err := target.NewResource(ctx)
+	current, err := newWriter(ctx, target)
 	if err != nil {
 		return err
-	}
-	current := named(writer(33), resource)
-	if err := target.Claim(ctx, current); err != nil {
-		return fmt.Errorf("claim: %w", err)
 	}
 	const writes = 64
 	values := make([]string, writes)
@@ -77,7 +86,7 @@ func currentWriters(ctx context.Context, target Target) error {
 		all.Go(func() { errs[i] = expect(values[i], target.Write(ctx, current, values[i]), nil) })
 	}
 	all.Wait()
-	return errors.Join(first(errs), expectWritten(ctx, target, resource, values...))
+	return errors.Join(first(errs), expectWritten(ctx, target, current.Resource, values...))
 }
 
 // claimsRace: of many claims at once, in no order, the highest succeeds, and
@@ -148,13 +157,9 @@ func numberTwice(ctx context.Context, target Target) error {
 // writesGivenUp: a write whose context ends says the truth about what became
 // of it, and harms no other.
 func writesGivenUp(ctx context.Context, target Target) error {
-	resource, err := target.NewResource(ctx)
+	current, err := newWriter(ctx, target)
 	if err != nil {
 		return err
-	}
-	current := named(writer(33), resource)
-	if err := target.Claim(ctx, current); err != nil {
-		return fmt.Errorf("claim: %w", err)
 	}
 	const writes = 32
 	var (
@@ -172,5 +177,5 @@ func writesGivenUp(ctx context.Context, target Target) error {
 	all.Wait()
 	return errors.Join(
 		expect("write after those", log.write(ctx, target, current, "last"), nil),
-		log.compare(ctx, target, resource))
+		log.compare(ctx, target, current.Resource))
 }

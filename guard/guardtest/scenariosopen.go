@@ -36,13 +36,9 @@ func stillWaits(result <-chan error) error {
 // openWriters: writes of the current token that are open at the same time all
 // succeed, whichever ends first.
 func openWriters(ctx context.Context, target Target) error {
-	resource, err := target.NewResource(ctx)
+	current, err := newWriter(ctx, target)
 	if err != nil {
 		return err
-	}
-	current := named(writer(33), resource)
-	if err := target.Claim(ctx, current); err != nil {
-		return fmt.Errorf("claim: %w", err)
 	}
 	values := []string{"a", "b", "c", "d"}
 	var finishes []func(context.Context) error
@@ -58,20 +54,17 @@ func openWriters(ctx context.Context, target Target) error {
 		last := len(finishes) - 1 - i
 		errs = append(errs, expect("finish "+values[last], finishes[last](ctx), nil))
 	}
-	return errors.Join(append(errs, expectWritten(ctx, target, resource, values...))...)
+	return errors.Join(append(errs, expectWritten(ctx, target, current.Resource, values...))...)
 }
 
 // openWriteSuperseded: an open write of 33 that ends after the claim of 34 has
 // returned is refused; one that is applied was waited for.
 func openWriteSuperseded(ctx context.Context, target Target) error {
-	resource, err := target.NewResource(ctx)
+	old, err := newWriter(ctx, target)
 	if err != nil {
 		return err
 	}
-	old, current := named(writer(33), resource), named(held(writer(34), "b"), resource)
-	if err := target.Claim(ctx, old); err != nil {
-		return fmt.Errorf("claim 33: %w", err)
-	}
+	current := named(held(writer(34), "b"), old.Resource)
 	finish, err := target.(Opener).Open(ctx, old, "33")
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
@@ -92,9 +85,9 @@ func openWriteSuperseded(ctx context.Context, target Target) error {
 		there = append(there, "33")
 	}
 	return errors.Join(refused,
-		expectWritten(ctx, target, resource, there...),
+		expectWritten(ctx, target, current.Resource, there...),
 		expect("write 34", target.Write(ctx, current, "34"), nil),
-		expectWritten(ctx, target, resource, append(there, "34")...))
+		expectWritten(ctx, target, current.Resource, append(there, "34")...))
 }
 
 // claimWaits: no claim returns while somebody is inside whom it ends.

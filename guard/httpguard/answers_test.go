@@ -27,6 +27,7 @@ func TestAnswersByTheRule(t *testing.T) {
 		{name: "newer", header: []string{token(35).String()}, status: 204},
 		{name: "one of two", header: []string{otherToken().String() + "," + token(34).String()}, status: 204},
 		{name: "reader", method: "GET", header: []string{shared(token(35)).String()}, status: 204},
+		{name: "reader's HEAD", method: "HEAD", header: []string{shared(token(35)).String()}, status: 204},
 		{name: "reader's OPTIONS", method: "OPTIONS", header: []string{shared(token(35)).String()}, status: 204},
 		{
 			name: "stale", header: []string{token(33).String()}, status: 412,

@@ -199,6 +199,32 @@ func TestFenceThatFails(t *testing.T) {
 	}
 }
 
+// The fence is given the request's context, and Wait at the most.
+func TestContextOfTheFence(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	for given, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Minute: time.Minute} {
+		entered := 0
+		fence := fenceFunc(func(ctx context.Context, _ guard.Token) (guard.Entry, error) {
+			entered++
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > want || ctx.Value(key{}) != "value" {
+				t.Errorf("Wait %v: fence has until %v, %v; value %v", given, time.Until(deadline), ok, ctx.Value(key{}))
+			}
+			return nil, io.ErrUnexpectedEOF
+		})
+		m, err := httpguard.New(fence, httpguard.Config{Resource: orders, Wait: given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := request(t, http.MethodPut, "/", token(34).String())
+		r = r.WithContext(context.WithValue(r.Context(), key{}, "value"))
+		m.Handler(nil).ServeHTTP(httptest.NewRecorder(), r)
+		if entered != 1 {
+			t.Errorf("entered %d times", entered)
+		}
+	}
+}
+
 func TestWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	g := newMemory(t)

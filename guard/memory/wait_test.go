@@ -120,6 +120,41 @@ func TestClaimThatGivesUp(t *testing.T) {
 	enter(t, g, writer("orders", 34)).Exit()
 }
 
+// onDone is a context that has ended and does something when it is asked.
+type onDone struct {
+	context.Context
+	do func()
+}
+
+func (c onDone) Done() <-chan struct{} {
+	c.do()
+	return c.Context.Done()
+}
+
+// What an Enter that gives up says is true at that moment, not when it began to
+// wait. Both cases of its select are ready, so it is asked often.
+func TestGivingUpLooksAgain(t *testing.T) {
+	t.Parallel()
+	for range 64 {
+		g := newGuard(t, memory.Config{})
+		first, second := enter(t, g, writer("orders", 33)), enter(t, g, writer("orders", 33))
+		_, err := g.Enter(onDone{gone(t), first.Exit}, writer("orders", 34))
+		if err == nil || !strings.Contains(err.Error(), ": 1 of older") {
+			t.Fatalf("one has left meanwhile: %v", err)
+		}
+		newer := func() { _, _ = g.Enter(gone(t), writer("orders", 36)) }
+		if _, err = g.Enter(onDone{gone(t), newer}, writer("orders", 35)); !errors.Is(err, guard.ErrStale) {
+			t.Fatalf("a newer claim came meanwhile: %v, want stale", err)
+		}
+		leave := sync.OnceFunc(second.Exit)
+		entry, err := g.Enter(onDone{gone(t), leave}, writer("orders", 37))
+		if err != nil {
+			t.Fatalf("the last one has left meanwhile: %v", err)
+		}
+		entry.Exit()
+	}
+}
+
 func TestWaiterIsRefusedByANewerClaim(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, memory.Config{})
