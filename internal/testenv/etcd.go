@@ -44,12 +44,10 @@ type EtcdConfig struct {
 // prefix of your own.
 func Etcd(tb testing.TB) *EtcdServer {
 	tb.Helper()
-	e, err := share("etcd", func() (*EtcdServer, func(), error) {
-		if list := os.Getenv(EtcdEndpointsEnv); list != "" {
-			return &EtcdServer{endpoints: strings.Split(list, ",")}, func() {}, nil
-		}
-		return launchEtcd(EtcdConfig{})
-	})
+	if list := os.Getenv(EtcdEndpointsEnv); list != "" {
+		return &EtcdServer{endpoints: strings.Split(list, ",")}
+	}
+	e, err := share("etcd", func() (*EtcdServer, func(), error) { return launchEtcd(EtcdConfig{}) })
 	need(tb, err)
 	return e
 }

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A stand-in for the docker command shows how containers are run; it needs an
@@ -132,5 +135,32 @@ func TestUnreachablePrograms(t *testing.T) {
 	who.run(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A server of the environment is used as a guest uses it.
+func TestServersOfTheEnvironment(t *testing.T) {
+	server, stop, err := launchPostgres(PostgresConfig{Major: postgresVersions(t)[0]})
+	need(t, err)
+	t.Cleanup(stop)
+	t.Setenv(PostgresURLEnv, server.admin)
+	guest := Postgres(t)
+	if guest.Addr() != server.Addr() || guest.Major() != server.Major() || PostgresVersion(t, server.Major()) != guest {
+		t.Errorf("version %d at %s, want %d at %s", guest.Major(), guest.Addr(), server.Major(), server.Addr())
+	}
+	t.Run("test", func(t *testing.T) {
+		guest.Role(t, "LOGIN")
+		guest.Database(t)
+	})
+	var left int
+	err = withConn(server.admin, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `select (select count(*) from pg_database where datname like 'fence%') + (select count(*) from pg_roles where rolname like 'fence%')`).Scan(&left)
+	})
+	if err != nil || left != 0 {
+		t.Errorf("%d databases and roles left behind, %v", left, err)
+	}
+	t.Setenv(EtcdEndpointsEnv, "127.0.0.1:1,127.0.0.1:2")
+	if got := Etcd(t).Endpoints(); len(got) != 2 || got[1] != "127.0.0.1:2" {
+		t.Errorf("etcd at %v", got)
 	}
 }

@@ -27,7 +27,9 @@ func (c *pgCluster) template() (string, error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, strings.NewReplacer(" ", "_", "/", "_", "(", "", ")", "").Replace(strings.TrimSpace(string(version))))
+	name := strings.NewReplacer(" ", "_", "/", "_", "(", "", ")", "").Replace(strings.TrimSpace(string(version)))
+	// Only who made it can read it.
+	dir := filepath.Join(cache, fmt.Sprintf("%s_uid%d", name, os.Geteuid()))
 	lock, err := lockFile(dir+".lock", syscall.LOCK_EX)
 	if err != nil {
 		return "", err

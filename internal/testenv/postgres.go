@@ -123,7 +123,7 @@ func externalPostgres(tb testing.TB) *PostgresServer {
 	if url == "" {
 		return nil
 	}
-	s, err := share("postgres-url", func() (*PostgresServer, func(), error) {
+	s, err := share("postgres at "+url, func() (*PostgresServer, func(), error) {
 		major, err := askMajor(url)
 		if err != nil {
 			return nil, nil, fmt.Errorf("use %s: %w", PostgresURLEnv, err)
