@@ -122,17 +122,17 @@ func (r *batchRun) queue(b *pgx.Batch) *pgx.Batch {
 	})
 	g := r.grants[0]
 	if !r.store.config.Lean {
-		key, epoch := g.ticket.presence()
-		out.Queue(enterSQL, g.text, key, epoch)
+		seq, epoch := g.ticket.presence()
+		out.Queue(enterSQL, g.text, seq, epoch)
 	}
 	for _, q := range b.QueuedQueries {
 		out.QueuedQueries = append(out.QueuedQueries, r.wrap(q))
 	}
-	seq, epoch := any(nil), any(nil)
+	var seq, epoch any
 	if t, ok := r.session.tickets[g.token]; ok {
 		seq, epoch = t.seq, t.epoch
 	}
-	out.Queue("select ("+checkSQL("$1::pg_catalog.oid", "$2", "$3", r.shared)+")::pg_catalog.text", seq, epoch, g.text).QueryRow(func(row pgx.Row) error {
+	out.Queue("select ("+check("$1::pg_catalog.oid", "$2", "$3", r.shared)+")::pg_catalog.text", seq, epoch, g.text).QueryRow(func(row pgx.Row) error {
 		var text *string
 		if err := row.Scan(&text); err != nil {
 			return err

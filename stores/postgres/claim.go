@@ -3,8 +3,8 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -65,14 +65,12 @@ func (s *Store) claim(ctx context.Context, token guard.Token) (grant, error) {
 		if len(row) != 2 {
 			return nil
 		}
-		ok := false
-		if g.ticket, ok = ticketOf(row[0], row[1]); !ok {
-			return fmt.Errorf("read ticket: %q, %q", row[0], row[1])
-		}
-		return nil
+		var err error
+		g.ticket, err = ticketOf(row[0], row[1])
+		return err
 	})
 	if err == nil && tag != commitTag {
-		err = unexpectedTag(tag)
+		err = unexpectedTagError(tag)
 	}
 	if err == nil {
 		sessionOf(conn).remember(token, g.ticket)
@@ -95,21 +93,21 @@ func (s *Store) claimMessage(token string) string {
 // noTimeouts lifts timeouts of the session to the end of the transaction;
 // transaction_timeout is not known before PostgreSQL 17. One row, one column.
 func noTimeouts(names ...string) string {
-	sql := "select "
+	lifts := make([]string, len(names))
 	for i, name := range names {
-		if i > 0 {
-			sql += " || "
-		}
-		sql += "case when pg_catalog.current_setting('" + name + "', true) is not null then pg_catalog.set_config('" + name + "', '0', true) end"
+		lifts[i] = "case when pg_catalog.current_setting('" + name + "', true) is not null then pg_catalog.set_config('" + name + "', '0', true) end"
 	}
-	return sql + ";"
+	return "select " + strings.Join(lifts, " operator(pg_catalog.||) ") + ";"
 }
 
 func (s *Store) claimFailed(ctx context.Context, w *work, err error) error {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable && pgErr.Detail != "" {
-		blockers, _ := s.Blockers(ctx, w.grants[0].token.Resource) // the names are in the detail already
-		return &BlockedError{Resource: w.grants[0].token.Resource, Waited: s.config.ClaimWait, Blockers: blockers, detail: pgErr.Detail, err: pgErr}
+		resource := w.grants[0].token.Resource
+		// On this connection: the pool may have no other. The error names them
+		// already, should they be gone by now.
+		blockers, _ := s.blockers(ctx, w.conn, resource)
+		return &BlockedError{Resource: resource, Waited: s.config.ClaimWait, Blockers: blockers, detail: pgErr.Detail, err: pgErr}
 	}
 	return w.settled("claim", w.refusal(s.explain(err)))
 }

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"encoding/binary"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -18,7 +19,7 @@ func (w *work) commit(ctx context.Context) error {
 	case tag == "ROLLBACK":
 		return notApplied("commit", pgx.ErrTxCommitRollback)
 	case tag != commitTag:
-		return w.settled("commit", unexpectedTag(tag))
+		return w.settled("commit", unexpectedTagError(tag))
 	}
 	for _, f := range w.fresh {
 		w.session.remember(f.token, f.ticket)
@@ -51,7 +52,7 @@ func (w *work) sendCommit(ctx context.Context) (tag string, err error) {
 		g := &w.grants[i]
 		params := [][]byte{nil, nil, []byte(g.text)}
 		if t, ok := w.session.tickets[g.token]; ok {
-			params[0], params[1] = int4(int32(t.seq)), int8b(t.epoch)
+			params[0], params[1] = binary.BigEndian.AppendUint32(nil, t.seq), binary.BigEndian.AppendUint64(nil, t.epoch)
 		}
 		batch.ExecStatement(check, params, []int16{1, 1, 0}, nil)
 	}
@@ -76,7 +77,7 @@ func (w *work) collect(i int, row [][]byte) error {
 	if i >= len(w.grants) || len(row) != 1 || row[0] == nil {
 		return nil
 	}
-	if t, ok := parseTicket(row[0]); ok {
+	if t, err := parseTicket(row[0]); err == nil { // otherwise the next check asks again
 		w.fresh = append(w.fresh, fresh{w.grants[i].token, t})
 	}
 	return nil
@@ -88,5 +89,5 @@ func (s *session) checkText(g grant, shared bool) string {
 	if t, ok := s.tickets[g.token]; ok {
 		seq, epoch = literal(t.seq), literal(t.epoch)
 	}
-	return "select " + checkSQL(seq, epoch, "'"+g.text+"'", shared)
+	return "select " + check(seq, epoch, "'"+g.text+"'", shared)
 }

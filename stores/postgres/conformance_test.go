@@ -204,7 +204,7 @@ func TestCheckWaitsBehindClaim(t *testing.T) {
 					t.Errorf("%v: behind a claim that rolled back: %v", level, err)
 				case how == "rollback":
 					forged := newStore(t, openPool(t, e.url, nil), Config{})
-					var epoch int64
+					var epoch uint64
 					if _, err := fmt.Sscan(open, &epoch); err != nil {
 						t.Fatal(err)
 					}

@@ -45,10 +45,11 @@ func (e *BlockedError) Outcome() guard.Outcome { return guard.NotApplied }
 type cause struct {
 	reason error
 	err    error
+	said   bool // the reason says all that err does
 }
 
 func (c cause) Error() string {
-	if _, bare := c.err.(*pgconn.PgError); bare {
+	if c.said {
 		return c.reason.Error()
 	}
 	return c.reason.Error() + ": " + c.err.Error()
@@ -83,7 +84,7 @@ func (w *work) refusal(err error) error {
 	if !ok {
 		return err
 	}
-	refused := &guard.RefusedError{Reason: cause{told.Reason, err}, Token: w.grants[0].token}
+	refused := &guard.RefusedError{Reason: cause{told.Reason, err, err.Error() == pgErr.Error()}, Token: w.grants[0].token}
 	for _, g := range w.grants {
 		if strings.Contains(pgErr.Message, `"`+g.token.Resource+`"`) {
 			refused.Token = g.token
@@ -146,9 +147,9 @@ func unsure(err *pgconn.PgError) bool {
 	return severity != "ERROR" || strings.HasPrefix(err.Code, "08") || err.Code == "40003"
 }
 
-type unexpectedTag string
+type unexpectedTagError string
 
-func (t unexpectedTag) Error() string { return "unexpected reply " + string(t) }
+func (t unexpectedTagError) Error() string { return "unexpected reply " + string(t) }
 
 // explain adds what to do to an error that means that the database is not set
 // up for this store.

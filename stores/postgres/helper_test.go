@@ -84,9 +84,9 @@ func newStore(t testing.TB, pool *pgxpool.Pool, c Config) *Store {
 	return s
 }
 
-func mustExec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
+func mustExec(t testing.TB, pool *pgxpool.Pool, sql string) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+	if _, err := pool.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -134,6 +134,6 @@ func eventually(t testing.TB, what string, f func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 	}
 }

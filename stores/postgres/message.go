@@ -3,7 +3,8 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"strconv"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -29,19 +30,30 @@ const (
 	historySQL = `(select c.checkpoint_lsn from pg_catalog.pg_control_checkpoint() c), pg_catalog."left"(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)`
 )
 
-// checkSQL is the fence: the built-in locks the sequence to the end of the
+// The check is the fence: the built-in locks the sequence to the end of the
 // transaction and reads past every snapshot. Where the ticket does not match,
 // or is null, the database decides by the token and returns the ticket as a
 // record (seq,epoch). It is fence.ticket and not fence.check, since the store
 // itself makes sure that the claim returned before the transaction began. A
 // shared token's shortcut is open only to who has written nothing.
-func checkSQL(seq, epoch, token string, shared bool) string {
-	unwritten := ""
+const (
+	checkSeq       = "case when pg_catalog.pg_sequence_last_value("
+	checkEpoch     = "::pg_catalog.regclass) operator(pg_catalog.=) "
+	checkExclusive = "::pg_catalog.int8 then null else fence.ticket("
+	checkShared    = "::pg_catalog.int8 and pg_catalog.pg_current_xact_id_if_assigned() is null then null else fence.ticket("
+	checkToken     = "::pg_catalog.text) end"
+
+	preparedCheck       = "select " + checkSeq + "$1" + checkEpoch + "$2" + checkExclusive + "$3" + checkToken
+	preparedCheckShared = "select " + checkSeq + "$1" + checkEpoch + "$2" + checkShared + "$3" + checkToken
+)
+
+// check is the check as an expression of SQL.
+func check(seq, epoch, token string, shared bool) string {
+	mode := checkExclusive
 	if shared {
-		unwritten = " and pg_catalog.pg_current_xact_id_if_assigned() is null"
+		mode = checkShared
 	}
-	return "case when pg_catalog.pg_sequence_last_value(" + seq + "::pg_catalog.regclass) operator(pg_catalog.=) " + epoch + "::pg_catalog.int8" +
-		unwritten + " then null else fence.ticket(" + token + "::pg_catalog.text) end"
+	return checkSeq + seq + checkEpoch + epoch + mode + token + checkToken
 }
 
 // exchange sends a message and reads all that it brings. It returns the tag of
@@ -115,15 +127,8 @@ func isError(err error, codes ...string) bool {
 	if !errors.As(err, &pgErr) {
 		return false
 	}
-	for _, code := range codes {
-		if pgErr.Code == code {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(codes, pgErr.Code)
 }
 
 // literal writes a number so that its type does not depend on its size.
-func literal[T int32 | int64 | uint32](n T) string {
-	return "'" + strconv.FormatInt(int64(n), 10) + "'"
-}
+func literal[T int32 | uint32 | uint64](n T) string { return fmt.Sprintf("'%d'", n) }

@@ -38,7 +38,7 @@ func (s *Store) Evict(ctx context.Context, resource string, below int64) ([]int,
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	return collect(ctx, s, "evict", pgx.RowTo[int], "select fence.evict($1, $2)", resource, below)
+	return collect(ctx, s, s.pool, "evict", pgx.RowTo[int], "select fence.evict($1, $2)", resource, below)
 }
 
 // Blockers returns the open transactions that a claim of resource would have
@@ -47,7 +47,11 @@ func (s *Store) Blockers(ctx context.Context, resource string) ([]Blocker, error
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	return collect(ctx, s, "read blockers", func(row pgx.CollectableRow) (Blocker, error) {
+	return s.blockers(ctx, s.pool, resource)
+}
+
+func (s *Store) blockers(ctx context.Context, db querier, resource string) ([]Blocker, error) {
+	return collect(ctx, s, db, "read blockers", func(row pgx.CollectableRow) (Blocker, error) {
 		var b Blocker
 		var since *time.Time
 		err := row.Scan(&b.PID, &b.Prepared, &b.User, &b.State, &since, &b.Evictable)
@@ -91,7 +95,7 @@ func (s *Store) Mark(ctx context.Context, resource string) (guard.Mark, error) {
 	if err := s.ready(ctx); err != nil {
 		return guard.Mark{}, err
 	}
-	marks, err := collect(ctx, s, "read mark", func(row pgx.CollectableRow) (guard.Mark, error) {
+	marks, err := collect(ctx, s, s.pool, "read mark", func(row pgx.CollectableRow) (guard.Mark, error) {
 		var m guard.Mark
 		err := row.Scan(&m.Issuer, &m.Generation, &m.Writer, &m.Holder, &m.Reader)
 		return m, err
@@ -102,8 +106,13 @@ func (s *Store) Mark(ctx context.Context, resource string) (guard.Mark, error) {
 	return marks[0], nil
 }
 
-func collect[T any](ctx context.Context, s *Store, doing string, to pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, _ := s.pool.Query(ctx, sql, args...) // its error is that of the rows
+// querier is a pool or a connection.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func collect[T any](ctx context.Context, s *Store, db querier, doing string, to pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, _ := db.Query(ctx, sql, args...) // its error is that of the rows
 	all, err := pgx.CollectRows(rows, to)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, s.explain(err))

@@ -53,10 +53,11 @@ func TestRefusal(t *testing.T) {
 			t.Errorf("%+v", err)
 		}
 		var line struct {
-			Resource, Presented, Reason string
-			Mark                        guard.Mark
+			Resource  string         `json:"resource"`
+			Presented string         `json:"presented"`
+			Mark      map[string]any `json:"mark"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Resource != "invoices" || line.Presented != other.String() || line.Mark.Writer != 8 {
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Resource != "invoices" || line.Presented != other.String() || line.Mark["Writer"] != 8.0 {
 			t.Errorf("log %q: %v", lines.String(), err)
 		}
 		foreign := writer(34)

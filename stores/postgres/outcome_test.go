@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 func linked(t *testing.T, e *env) (*Store, *testenv.Link) {
 	t.Helper()
 	link := testenv.NewLink(t, e.server.Addr(), testenv.LinkConfig{Protocol: testenv.PostgresWire})
-	pool := openPool(t, testenv.URLVia(e.url, link.Addr()), func(c *pgxpool.Config) { c.MaxConns = 2 })
+	pool := openPool(t, testenv.URLVia(e.url, link.Addr()), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	store := newStore(t, pool, Config{})
 	// Twice: the first transaction of a connection also prepares.
 	for range 2 {
@@ -266,59 +265,4 @@ func TestUnsure(t *testing.T) {
 			t.Errorf("unsure(%+v) = %v", c.err, got)
 		}
 	}
-}
-
-// TrackCommit answers only what it knows: a checkpoint in between may hide a
-// crash, after which ids are handed out again.
-func TestSettle(t *testing.T) {
-	t.Parallel()
-	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
-		t.Parallel()
-		e := newEnv(t, s, Config{})
-		lost := guard.WithOutcome(errors.New("lost"), guard.Unknown)
-		conn, err := pgx.Connect(t.Context(), e.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close(context.Background())
-		begin := func() xact {
-			w := work{track: true}
-			if _, err := simple(t.Context(), conn.PgConn(), "begin;"+trackSQL, w.learn); err != nil || w.xact.id == "" {
-				t.Fatal(w.xact, err)
-			}
-			return w.xact
-		}
-		end := func(how string) {
-			if _, err := conn.Exec(context.Background(), how); err != nil {
-				t.Error(err)
-			}
-		}
-		x := begin()
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			time.Sleep(50 * time.Millisecond)
-			end("commit")
-		})
-		if err := e.store.settle(t.Context(), x, lost); err != nil {
-			t.Errorf("committed while asked: %v", err)
-		}
-		wg.Wait()
-		x = begin()
-		end("rollback")
-		if err := e.store.settle(t.Context(), x, lost); guard.OutcomeOf(err) != guard.NotApplied || !errors.Is(err, lost) {
-			t.Errorf("rolled back: %v", err)
-		}
-		x = begin()
-		end("commit")
-		for name, change := range map[string]func(*xact){
-			"checkpoint": func(x *xact) { x.checkpoint = "0/1" },
-			"timeline":   func(x *xact) { x.timeline = "000000AA" },
-		} {
-			y := x
-			change(&y)
-			if err := e.store.settle(t.Context(), y, lost); guard.OutcomeOf(err) != guard.Unknown || !errors.Is(err, lost) {
-				t.Errorf("another %s: %v, outcome %v", name, err, guard.OutcomeOf(err))
-			}
-		}
-	})
 }

@@ -16,11 +16,6 @@ const (
 	commitName      = "fenceproxy_commit"
 )
 
-var (
-	preparedCheck       = "select " + checkSQL("$1", "$2", "$3", false)
-	preparedCheckShared = "select " + checkSQL("$1", "$2", "$3", true)
-)
-
 // prepare returns a statement that is prepared on the connection, as pgx knows
 // it: what fn makes pgx forget is prepared again.
 func (w *work) prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {

@@ -119,6 +119,7 @@ func (s *Store) InTxOptions(ctx context.Context, token guard.Token, o TxOptions,
 	}
 	err = w.commit(ctx)
 	if err != nil && w.xact.id != "" && guard.OutcomeOf(err) == guard.Unknown {
+		conn.Release() // the pool may have no other
 		err = s.settle(ctx, w.xact, err)
 	}
 	return s.refused(ctx, err)

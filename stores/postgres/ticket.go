@@ -2,6 +2,8 @@ package pgstore
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -15,31 +17,28 @@ import (
 // shortcut; where it does not match, the database decides by the token.
 type ticket struct {
 	seq   uint32
-	epoch int64
+	epoch uint64 // 63 bits
 }
 
 // presence is the key of the shared advisory lock by which a transaction that
 // began under this ticket can be found (fence.presence_of).
-func (t ticket) presence() (int32, int32) { return int32(t.seq), int32(t.epoch) }
+func (t ticket) presence() (seq, epoch int32) {
+	return int32(t.seq), int32(uint32(t.epoch)) //nolint:gosec // the same bits: an int4 is what such a key is made of
+}
 
-// parseTicket reads the text form of a record (seq, epoch).
-func parseTicket(text []byte) (ticket, bool) {
-	inner, found := bytes.CutPrefix(text, []byte("("))
-	inner, closed := bytes.CutSuffix(inner, []byte(")"))
-	seq, epoch, comma := bytes.Cut(inner, []byte(","))
-	if !found || !closed || !comma {
-		return ticket{}, false
-	}
+// parseTicket reads the text form of a record (seq,epoch).
+func parseTicket(text []byte) (ticket, error) {
+	seq, epoch, _ := bytes.Cut(bytes.Trim(text, "()"), []byte(","))
 	return ticketOf(seq, epoch)
 }
 
-func ticketOf(seq, epoch []byte) (ticket, bool) {
+func ticketOf(seq, epoch []byte) (ticket, error) {
 	s, err := strconv.ParseUint(string(seq), 10, 32)
-	if err != nil {
-		return ticket{}, false
+	e, err2 := strconv.ParseUint(string(epoch), 10, 63)
+	if err = errors.Join(err, err2); err != nil {
+		return ticket{}, fmt.Errorf("read ticket: %w", err)
 	}
-	e, err := strconv.ParseInt(string(epoch), 10, 64)
-	return ticket{seq: uint32(s), epoch: e}, err == nil && s != 0
+	return ticket{seq: uint32(s), epoch: e}, nil
 }
 
 // sessionKey is where a connection keeps its session.

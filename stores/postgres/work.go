@@ -168,15 +168,15 @@ func (w *work) enter(ctx context.Context, batch *pgconn.Batch) error {
 	if err != nil {
 		return err
 	}
-	key, epoch := w.grants[0].ticket.presence()
-	batch.ExecStatement(enter, [][]byte{[]byte(w.tokens()), int4(key), int4(epoch)}, []int16{0, 1, 1}, nil)
+	seq, epoch := key(w.grants[0].ticket)
+	batch.ExecStatement(enter, [][]byte{[]byte(w.tokens()), seq, epoch}, []int16{0, 1, 1}, nil)
 	for _, g := range w.grants[1:] {
 		presence, err := w.prepare(ctx, presenceName, presenceSQL)
 		if err != nil {
 			return err
 		}
-		key, epoch := g.ticket.presence()
-		batch.ExecStatement(presence, [][]byte{int4(key), int4(epoch)}, []int16{1}, nil)
+		seq, epoch := key(g.ticket)
+		batch.ExecStatement(presence, [][]byte{seq, epoch}, []int16{1}, nil)
 	}
 	return nil
 }
@@ -204,8 +204,8 @@ func (w *work) beginMessage() string {
 	if !w.store.config.Lean {
 		b.WriteString("\n;select pg_catalog.set_config('fence.token', '" + w.tokens() + "', true)")
 		for _, g := range w.grants {
-			key, epoch := g.ticket.presence()
-			b.WriteString(", pg_catalog.pg_advisory_xact_lock_shared(" + literal(key) + "::pg_catalog.int4, " + literal(epoch) + "::pg_catalog.int4)")
+			seq, epoch := g.ticket.presence()
+			b.WriteString(", pg_catalog.pg_advisory_xact_lock_shared(" + literal(seq) + "::pg_catalog.int4, " + literal(epoch) + "::pg_catalog.int4)")
 		}
 	}
 	if w.track && !w.shared {
@@ -242,6 +242,7 @@ func (w *work) rollback(ctx context.Context) {
 	}
 }
 
-func int4(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
-
-func int8b(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+// key is a presence as the parameters of a Bind.
+func key(t ticket) (seq, epoch []byte) {
+	return binary.BigEndian.AppendUint32(nil, t.seq), binary.BigEndian.AppendUint64(nil, t.epoch)[4:]
+}

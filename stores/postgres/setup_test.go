@@ -1,0 +1,71 @@
+package pgstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+)
+
+// What is wrong with the database's setup is said with what to do about it.
+func TestNotSetUp(t *testing.T) {
+	t.Parallel()
+	s := testenv.Postgres(t)
+	says := func(t *testing.T, err error, what string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), what) || guard.OutcomeOf(err) != guard.NotApplied {
+			t.Errorf("%v, outcome %v; want it to say %q", err, guard.OutcomeOf(err), what)
+		}
+	}
+	t.Run("no schema", func(t *testing.T) {
+		t.Parallel()
+		store := newStore(t, openPool(t, s.Database(t), nil), Config{})
+		says(t, store.Claim(t.Context(), writer(1)), `run "fenceproxy migrate up"`)
+		says(t, store.InTx(t.Context(), writer(1), update(1)), `run "fenceproxy migrate up"`)
+		_, err := store.Mark(t.Context(), "orders")
+		says(t, err, `run "fenceproxy migrate up"`)
+	})
+	t.Run("version", func(t *testing.T) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		e.asAdmin(t, "create or replace function fence.version() returns int language sql immutable parallel safe return 1")
+		says(t, e.store.Claim(t.Context(), writer(1)), `version 1, this program speaks 4: run "fenceproxy migrate up"`)
+		e.asAdmin(t, "create or replace function fence.version() returns int language sql immutable parallel safe return 99")
+		says(t, e.store.Claim(t.Context(), writer(1)), "version 99, this program speaks 4: use a newer program")
+	})
+	t.Run("no grant", func(t *testing.T) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		role, password := s.Role(t, "LOGIN")
+		store := newStore(t, openPool(t, testenv.URLAs(e.admin, role, password), nil), Config{})
+		err := store.Claim(t.Context(), writer(1))
+		says(t, err, "fenceproxy migrate up --grant "+role)
+		if strings.Contains(err.Error(), password) {
+			t.Error("the error has the password in it")
+		}
+	})
+	t.Run("nobody there", func(t *testing.T) {
+		t.Parallel()
+		link := testenv.NewLink(t, s.Addr(), testenv.LinkConfig{Protocol: testenv.PostgresWire})
+		link.Refuse(true)
+		store := newStore(t, openPool(t, testenv.URLAs(testenv.URLVia(s.Database(t), link.Addr()), "somebody", "s3cret"), nil), Config{})
+		err := store.Claim(t.Context(), writer(1))
+		says(t, err, "acquire connection")
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Error("the error has the password in it")
+		}
+	})
+	t.Run("bad tokens", func(t *testing.T) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		for _, bad := range []guard.Token{{}, writer(0), writer(-1), {Resource: "a\x00b", Number: 1, Mode: guard.Exclusive}, {Resource: strings.Repeat("a", 256), Number: 1, Mode: guard.Exclusive}} {
+			for _, err := range []error{e.store.Claim(t.Context(), bad), e.store.InTx(t.Context(), bad, update(1))} {
+				if !errors.Is(err, guard.ErrMalformed) || guard.OutcomeOf(err) != guard.Refused {
+					t.Errorf("%+v: %v", bad, err)
+				}
+			}
+		}
+	})
+}
