@@ -128,3 +128,25 @@ func dockerEtcd(c EtcdConfig, missing error) (*EtcdServer, func(), error) {
 	}
 	return &EtcdServer{endpoints: []string{loopback(port)}}, stop, nil
 }
+
+// dockerRedis is the last place to look: a server that forgets everything when
+// it ends, and that a test cannot stop.
+func dockerRedis(c RedisConfig, missing error) (*RedisServer, func(), error) {
+	if c.Persist || c.ReplicaOf != "" || c.Settings["cluster-enabled"] != "" {
+		return nil, nil, fmt.Errorf("%w; in a container there is no persistence, replica or cluster", missing)
+	}
+	port, stop, err := container{
+		image: "redis:7.4",
+		port:  6379,
+		args:  func(int) []string { return append([]string{"redis-server"}, c.args()...) },
+		ready: func(port int) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			return (&RedisServer{addr: loopback(port)}).pong(ctx)
+		},
+	}.run()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w; %w", missing, err)
+	}
+	return &RedisServer{addr: loopback(port)}, stop, nil
+}

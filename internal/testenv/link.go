@@ -11,6 +11,7 @@ const (
 	Bytes        = link.Bytes
 	HTTP2        = link.HTTP2
 	PostgresWire = link.PostgresWire
+	RESP         = link.RESP
 )
 
 // LinkConfig says what kind of link it is.

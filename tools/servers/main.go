@@ -68,6 +68,7 @@ func servers(bin string, all bool) []server {
 		postgres(bin, 18),
 		debian("pgbouncer", "pgbouncer", "/usr/sbin/pgbouncer"),
 		debian("psql", "postgresql-client"),
+		debian("redis-server", "redis-server"),
 	}
 	if all {
 		list = append(list, postgres(bin, 14), postgres(bin, 16), postgres(bin, 17))

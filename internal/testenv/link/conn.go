@@ -38,6 +38,8 @@ func newCodec(p Protocol) codec {
 		return &http2Codec{}
 	case PostgresWire:
 		return &postgresCodec{}
+	case RESP:
+		return &respCodec{}
 	default:
 		return &bytesCodec{}
 	}

@@ -22,6 +22,10 @@ const (
 	// PostgresWire without TLS: a request is a client message that ends a
 	// round trip, Query, Sync or FunctionCall. Startup is not one.
 	PostgresWire
+	// RESP is the protocol of Redis without TLS: a request is a command. Its
+	// path is the command's name in capitals and, for EVAL and EVALSHA, the
+	// first argument after the keys: "EVALSHA acquire".
+	RESP
 )
 
 // Config says what kind of link it is.
@@ -85,7 +89,7 @@ func (l *Link) Requests() int {
 	return l.requests
 }
 
-// Paths are the :path of the requests so far, for HTTP2.
+// Paths are the paths of the requests so far: HTTP2's :path, RESP's commands.
 func (l *Link) Paths() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +104,8 @@ func (l *Link) DropReply(n int) {
 	l.DropReplyTo(func(string) bool { return true }, n)
 }
 
-// DropReplyTo is DropReply that counts only requests whose :path matches. Only
-// HTTP2 has paths; elsewhere match is called with "".
+// DropReplyTo is DropReply that counts only requests whose path matches. Only
+// HTTP2 and RESP have paths; elsewhere match is called with "".
 func (l *Link) DropReplyTo(match func(path string) bool, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +223,7 @@ func (l *Link) request(path string) (lose bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.requests++
-	if l.protocol == HTTP2 {
+	if l.protocol == HTTP2 || l.protocol == RESP {
 		l.paths = append(l.paths, path)
 	}
 	l.drops = slices.DeleteFunc(l.drops, func(d *drop) bool {

@@ -1,0 +1,158 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// sentinelName is what the sentinel calls the primary that it watches.
+const sentinelName = "main"
+
+// RedisSentinel is a Redis with replicas and one sentinel that promotes one of
+// them when the primary is gone.
+type RedisSentinel struct {
+	Primary  *RedisServer
+	Replica  *RedisServer
+	sentinel *RedisServer
+}
+
+// StartRedisSentinel starts a primary, one replica and one sentinel. It takes
+// a primary for dead that does not answer for half a second.
+func StartRedisSentinel(tb testing.TB, c RedisConfig) *RedisSentinel {
+	tb.Helper()
+	s := &RedisSentinel{Primary: StartRedis(tb, c)}
+	c.ReplicaOf = s.Primary.addr
+	s.Replica = StartRedis(tb, c)
+	AwaitReplica(tb, s.Replica)
+
+	bin, err := findRedis()
+	need(tb, err)
+	host, port, _ := strings.Cut(s.Primary.addr, ":")
+	conf := fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 1
+sentinel down-after-milliseconds %[1]s 500
+sentinel failover-timeout %[1]s 3000
+`, sentinelName, host, port)
+	path := filepath.Join(tb.TempDir(), "sentinel.conf")
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		tb.Fatalf("testenv: %v", err)
+	}
+	sentinel, stop, err := tryRedis(bin, []string{"--sentinel"}, (*RedisServer).knowsReplica, path)
+	need(tb, err)
+	tb.Cleanup(stop)
+	s.sentinel = sentinel
+	return s
+}
+
+// Name is the primary's name, and Addr the sentinel's host:port.
+func (s *RedisSentinel) Name() string { return sentinelName }
+
+// Addr is the sentinel's host:port.
+func (s *RedisSentinel) Addr() string { return s.sentinel.addr }
+
+// knowsReplica says whether the sentinel could promote a replica.
+func (s *RedisServer) knowsReplica(ctx context.Context) error {
+	client := goredis.NewSentinelClient(&goredis.Options{Addr: s.addr})
+	defer client.Close()
+	replicas, err := client.Replicas(ctx, sentinelName).Result()
+	if err != nil {
+		return err
+	}
+	for _, r := range replicas {
+		if r["flags"] == "slave" && r["master-link-status"] == "ok" {
+			return nil
+		}
+	}
+	return errors.New("the sentinel knows no replica")
+}
+
+// AwaitReplica waits until a replica has all that its primary has had.
+func AwaitReplica(tb testing.TB, replica *RedisServer) {
+	tb.Helper()
+	err := replica.proc.until(time.Minute, func() error {
+		return replica.ask(func(client *goredis.Client) error {
+			info, err := client.Info(context.Background(), "replication").Result()
+			if err == nil && !strings.Contains(info, "master_link_status:up") {
+				err = errors.New("replica is not in step")
+			}
+			return err
+		})
+	})
+	if err != nil {
+		tb.Fatalf("testenv: %v", err)
+	}
+}
+
+// StartRedisCluster starts a Redis Cluster of n primaries, 1 or 3, without
+// replicas, and returns them.
+func StartRedisCluster(tb testing.TB, n int) []*RedisServer {
+	tb.Helper()
+	var nodes []*RedisServer
+	for range n {
+		bus, err := freePort()
+		if err != nil {
+			tb.Fatalf("testenv: %v", err)
+		}
+		nodes = append(nodes, StartRedis(tb, RedisConfig{Settings: map[string]string{
+			"cluster-enabled": "yes", "cluster-port": strconv.Itoa(bus), "cluster-node-timeout": "5000",
+		}}))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for i, node := range nodes {
+		if err := node.ask(func(client *goredis.Client) error { return node.join(ctx, client, nodes[0], i, n) }); err != nil {
+			tb.Fatalf("testenv: form cluster: %v", err)
+		}
+	}
+	for _, node := range nodes {
+		if err := node.proc.until(time.Minute, func() error { return node.clusterOK(ctx, n) }); err != nil {
+			tb.Fatalf("testenv: form cluster: %v", err)
+		}
+	}
+	return nodes
+}
+
+// join gives the i-th of n nodes its share of the slots and shows it to first.
+func (s *RedisServer) join(ctx context.Context, client *goredis.Client, first *RedisServer, i, n int) error {
+	const slots = 16384
+	if err := client.ClusterAddSlotsRange(ctx, i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
+		return err
+	}
+	// Each needs an epoch of its own before it meets the others.
+	if err := client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+		return err
+	}
+	if s == first {
+		return nil
+	}
+	for i, arg := range first.args {
+		if arg == "--cluster-port" {
+			host, port, _ := strings.Cut(first.addr, ":")
+			return client.Do(ctx, "CLUSTER", "MEET", host, port, first.args[i+1]).Err()
+		}
+	}
+	return errors.New("the first node is in no cluster")
+}
+
+func (s *RedisServer) clusterOK(ctx context.Context, n int) error {
+	return s.ask(func(client *goredis.Client) error {
+		info, err := client.ClusterInfo(ctx).Result()
+		if err != nil {
+			return err
+		}
+		for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", fmt.Sprintf("cluster_known_nodes:%d", n)} {
+			if !strings.Contains(info, want) {
+				return fmt.Errorf("not yet %s", want)
+			}
+		}
+		return nil
+	})
+}
