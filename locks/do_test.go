@@ -188,7 +188,7 @@ func TestDoReleasesOnPanic(t *testing.T) {
 	l := newFake()
 	func() {
 		defer func() {
-			if got := recover(); got != errFn {
+			if got, _ := recover().(error); !errors.Is(got, errFn) {
 				t.Errorf("panic %v", got)
 			}
 		}()

@@ -117,7 +117,7 @@ func (le *lease) giveUp(ctx context.Context, err error) error {
 	if errors.Is(err, errDeleted) {
 		le.deleted()
 	}
-	if lost := le.end(errAbandoned); lost != errAbandoned {
+	if lost := le.end(errAbandoned); !errors.Is(lost, errAbandoned) {
 		if errors.Is(lost, errRevoked) && p.rev == 0 {
 			return errStale
 		}
@@ -125,6 +125,8 @@ func (le *lease) giveUp(ctx context.Context, err error) error {
 	}
 	if p.rev != 0 || p.doubtful {
 		le.session.locker.sweep(le.session, p)
+	} else {
+		le.session.freeSlot(p)
 	}
 	if ctx.Err() != nil {
 		return ended(ctx)

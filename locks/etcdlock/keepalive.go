@@ -6,6 +6,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
 // renewer sends the renewals of one lease over one stream, one at a time. The
@@ -26,7 +27,7 @@ func (r *renewer) renew(ctx context.Context, limit time.Duration) (known bool, e
 	if r.stream == nil {
 		ctx, r.cancel = context.WithCancel(clientv3.WithRequireLeader(ctx))
 		stop = stopAfter(limit, r.cancel)
-		r.stream, err = r.remote.LeaseKeepAlive(ctx, callOptions...)
+		r.stream, err = r.remote.LeaseKeepAlive(ctx, grpc.WaitForReady(true))
 	} else {
 		stop = stopAfter(limit, r.cancel)
 	}

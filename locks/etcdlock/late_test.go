@@ -16,23 +16,27 @@ import (
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
 )
 
-// tardyKV keeps back the first transaction that makes a lock, as a member that
-// hangs with the request in its socket does: the client gets an error, and the
+// tardyKV keeps back the first transaction that it is to, as a member that hangs
+// with the request in its socket does: the client gets an error, and the
 // request arrives much later.
 type tardyKV struct {
 	clientv3.KV
-	mu   sync.Mutex
-	kept func() (*clientv3.TxnResponse, error)
-	// onKeep runs when the request is kept back.
+	mu sync.Mutex
+	// keep picks the transaction. Those that make a lock have an Else, and what
+	// ends one only deletes.
+	keep   func(*tardyTxn) bool
+	kept   *tardyTxn
 	onKeep func()
 }
 
-func (kv *tardyKV) Txn(ctx context.Context) clientv3.Txn {
-	return &tardyTxn{Txn: kv.KV.Txn(ctx), kv: kv}
-}
+func makesLock(t *tardyTxn) bool { return len(t.not) != 0 }
+
+func endsLock(t *tardyTxn) bool { return len(t.ops) == 1 && t.ops[0].IsDelete() }
+
+func (kv *tardyKV) Txn(ctx context.Context) clientv3.Txn { return &tardyTxn{ctx: ctx, kv: kv} }
 
 type tardyTxn struct {
-	clientv3.Txn
+	ctx  context.Context
 	kv   *tardyKV
 	cmps []clientv3.Cmp
 	ops  []clientv3.Op
@@ -43,18 +47,23 @@ func (t *tardyTxn) If(cs ...clientv3.Cmp) clientv3.Txn   { t.cmps = cs; return t
 func (t *tardyTxn) Then(ops ...clientv3.Op) clientv3.Txn { t.ops = ops; return t }
 func (t *tardyTxn) Else(ops ...clientv3.Op) clientv3.Txn { t.not = ops; return t }
 
+func (t *tardyTxn) send(ctx context.Context) (*clientv3.TxnResponse, error) {
+	return t.kv.KV.Txn(ctx).If(t.cmps...).Then(t.ops...).Else(t.not...).Commit()
+}
+
 func (t *tardyTxn) Commit() (*clientv3.TxnResponse, error) {
-	t.kv.mu.Lock()
-	defer t.kv.mu.Unlock()
-	makesLock := len(t.not) != 0
-	if !makesLock || t.kv.kept != nil {
-		return t.Txn.If(t.cmps...).Then(t.ops...).Else(t.not...).Commit()
+	kv := t.kv
+	kv.mu.Lock()
+	tardy := kv.kept == nil && kv.keep(t)
+	if tardy {
+		kv.kept = t
 	}
-	t.kv.kept = func() (*clientv3.TxnResponse, error) {
-		return t.kv.KV.Txn(context.Background()).If(t.cmps...).Then(t.ops...).Else(t.not...).Commit()
+	kv.mu.Unlock()
+	if !tardy {
+		return t.send(t.ctx)
 	}
-	if t.kv.onKeep != nil {
-		t.kv.onKeep()
+	if kv.onKeep != nil {
+		kv.onKeep()
 	}
 	return nil, status.Error(codes.Unavailable, "connection was cut")
 }
@@ -62,45 +71,68 @@ func (t *tardyTxn) Commit() (*clientv3.TxnResponse, error) {
 // arrive lets the request arrive at last.
 func (kv *tardyKV) arrive(tb testing.TB) {
 	tb.Helper()
-	if _, err := kv.kept(); err != nil {
+	if _, err := kv.kept.send(testContext(tb)); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// tardyLocker returns a locker with a client that keeps a transaction back.
+func (s *service) tardyLocker(tb testing.TB, keep func(*tardyTxn) bool) (*tardyKV, *etcdlock.Locker) {
+	tb.Helper()
+	client := connect(tb, s.etcd, s.Addr())
+	kv := &tardyKV{KV: client.KV, keep: keep}
+	client.KV = kv
+	locker, err := etcdlock.New(client, etcdlock.Config{TTL: longTTL, Prefix: s.prefix})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { locker.Close() })
+	return kv, locker
+}
+
+// TestLateRelease: etcd #22082. A request to release that arrives when its key
+// has long been that of the next lock does not release that.
+func TestLateRelease(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Etcd(t))
+	kv, locker := s.tardyLocker(t, endsLock)
+	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	next := mustAcquire(t, locker.Acquire, "r")
+	if key := s.keys(t, "r")[0]; key != string(kv.kept.ops[0].KeyBytes()) {
+		t.Fatalf("the next lock has another key: %q", key)
+	}
+	kv.arrive(t)
+	s.wantKeys(t, "r", 1)
+	if err := next.Err(); err != nil {
+		t.Error(err)
+	}
+	mustRelease(t, next)
 }
 
 // TestLateRequest: a request to make a lock that arrives when its acquisition
 // is over makes none. Nobody would hold it, and the session would keep it.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
-	setUp := func(t *testing.T) (*service, *tardyKV, *etcdlock.Locker) {
-		s := newService(t, testenv.Etcd(t))
-		client := connect(t, s.etcd, s.Addr())
-		kv := &tardyKV{KV: client.KV}
-		client.KV = kv
-		locker, err := etcdlock.New(client, etcdlock.Config{TTL: longTTL, Prefix: s.prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { locker.Close() })
-		return s, kv, locker
-	}
-
 	t.Run("after the release", func(t *testing.T) {
 		t.Parallel()
-		s, kv, locker := setUp(t)
+		s := newService(t, testenv.Etcd(t))
+		kv, locker := s.tardyLocker(t, makesLock)
 		mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
 	})
 	t.Run("after a try", func(t *testing.T) {
 		t.Parallel()
-		s, kv, locker := setUp(t)
+		s := newService(t, testenv.Etcd(t))
+		kv, locker := s.tardyLocker(t, makesLock)
 		mustRelease(t, mustAcquire(t, locker.TryAcquireShared, "r"))
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
 	})
 	t.Run("after ctx ended", func(t *testing.T) {
 		t.Parallel()
-		s, kv, locker := setUp(t)
+		s := newService(t, testenv.Etcd(t))
+		kv, locker := s.tardyLocker(t, makesLock)
 		ctx, cancel := context.WithCancel(testContext(t))
 		kv.onKeep = cancel
 		if _, err := locker.Acquire(ctx, "r"); !errors.Is(err, context.Canceled) {
@@ -112,7 +144,8 @@ func TestLateRequest(t *testing.T) {
 	})
 	t.Run("after the key was deleted", func(t *testing.T) {
 		t.Parallel()
-		s, kv, locker := setUp(t)
+		s := newService(t, testenv.Etcd(t))
+		kv, locker := s.tardyLocker(t, makesLock)
 		lease := mustAcquire(t, locker.Acquire, "r")
 		s.Break(t, "r", lease.Token())
 		<-lease.Lost()
@@ -125,13 +158,14 @@ func TestLateRequest(t *testing.T) {
 	})
 	t.Run("after the session", func(t *testing.T) {
 		t.Parallel()
-		s, kv, locker := setUp(t)
+		s := newService(t, testenv.Etcd(t))
+		kv, locker := s.tardyLocker(t, makesLock)
 		mustAcquire(t, locker.Acquire, "r")
 		if err := locker.Close(); err != nil {
 			t.Fatal(err)
 		}
 		s.wantKeys(t, "r", 0)
-		if _, err := kv.kept(); err == nil || !strings.Contains(err.Error(), "lease not found") {
+		if _, err := kv.kept.send(testContext(t)); err == nil || !strings.Contains(err.Error(), "lease not found") {
 			t.Fatalf("late request on a revoked session: %v", err)
 		}
 		if n := s.graves(t); n != 0 {

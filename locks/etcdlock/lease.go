@@ -42,7 +42,7 @@ func newLease(s *session, resource string, mode guard.Mode) *lease {
 	holder := locks.NewID()
 	le := &lease{
 		session: s,
-		place:   s.locker.config.place(resource, holder, mode, s.id),
+		place:   s.locker.config.place(resource, holder, mode, s.id, s.takeSlot()),
 		token:   guard.Token{Resource: resource, Mode: mode, Holder: holder},
 	}
 	le.ctx, le.cancel = context.WithCancelCause(s.ctx)
@@ -74,7 +74,7 @@ func (le *lease) Release(ctx context.Context) error {
 		return nil
 	}
 	le.session.expireIfDue()
-	if cause := le.end(locks.ErrReleased); cause != locks.ErrReleased {
+	if cause := le.end(locks.ErrReleased); !errors.Is(cause, locks.ErrReleased) {
 		return cause
 	}
 	if ctx.Err() != nil {
@@ -91,6 +91,7 @@ func (le *lease) Release(ctx context.Context) error {
 	case !found:
 		return errDeleted
 	}
+	le.session.freeSlot(&le.place)
 	return nil
 }
 
@@ -107,7 +108,7 @@ func (le *lease) end(cause error) error {
 
 // deleted ends the lease because its key is gone.
 func (le *lease) deleted() {
-	if le.end(errDeleted) != errDeleted {
+	if !errors.Is(le.end(errDeleted), errDeleted) {
 		return
 	}
 	l := le.session.locker

@@ -10,6 +10,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
@@ -205,7 +206,7 @@ func (l *Locker) grant() (*session, error) {
 	var sent time.Time
 	err := l.retry(ctx, func(ctx context.Context) (err error) {
 		sent = time.Now()
-		granted, err = l.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(l.config.TTL / time.Second)}, callOptions...)
+		granted, err = l.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(l.config.TTL / time.Second)}, grpc.WaitForReady(true))
 		return err
 	})
 	if err != nil {

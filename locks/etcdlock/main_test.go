@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -96,18 +97,23 @@ func (s *service) locker(tb testing.TB, config etcdlock.Config, endpoints ...str
 	return locker
 }
 
-// keys are those of the queue of resource, oldest first.
-func (s *service) keys(tb testing.TB, resource string) []string {
+// queue is what is in the queue of resource, oldest first.
+func (s *service) queue(tb testing.TB, resource string) []*mvccpb.KeyValue {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	answer, err := s.client.Get(ctx, s.prefix+locks.Segment(resource)+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+	answer, err := s.client.Get(ctx, s.prefix+locks.Segment(resource)+"/", clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return answer.Kvs
+}
+
+func (s *service) keys(tb testing.TB, resource string) []string {
+	tb.Helper()
 	var keys []string
-	for _, kv := range answer.Kvs {
+	for _, kv := range s.queue(tb, resource) {
 		keys = append(keys, string(kv.Key))
 	}
 	return keys
@@ -120,15 +126,15 @@ func (s *service) Entries(tb testing.TB, resource string) int {
 
 func (s *service) Break(tb testing.TB, resource string, token guard.Token) {
 	tb.Helper()
-	keys := s.keys(tb, resource)
-	i := len(keys) - 1
+	queue := s.queue(tb, resource)
+	i := len(queue) - 1
 	if token.Holder != "" {
-		i = slices.IndexFunc(keys, func(key string) bool { return strings.HasSuffix(key, "/"+token.Holder) })
+		i = slices.IndexFunc(queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Value) == token.Holder })
 	}
 	if i < 0 {
-		tb.Fatalf("no key of %v among %q", token, keys)
+		tb.Fatalf("nothing of %v in %v", token, queue)
 	}
-	s.delete(tb, keys[i])
+	s.delete(tb, string(queue[i].Key))
 }
 
 func (s *service) delete(tb testing.TB, key string) {

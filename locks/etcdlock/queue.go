@@ -15,7 +15,12 @@ import (
 
 // place is the place of one acquisition in the queue of its resource.
 type place struct {
-	key string // unique: it ends in the holder's id
+	// key is named after the session and a slot of it, not after the holder,
+	// which is its value: etcd's index keeps every name until it is compacted,
+	// and each look at the queue would walk over all of them.
+	key    string
+	holder string
+	slot   int
 	// ahead is the range of the keys that the place waits for, if they are
 	// older: the whole queue for a writer, its writers for a reader.
 	ahead string
@@ -26,16 +31,19 @@ type place struct {
 	// etcd said that key is there.
 	rev int64
 	// doubtful: a request that creates key was not answered. It may have been
-	// applied, or still be on its way.
+	// applied, or still be on its way. The slot is never used again.
 	doubtful bool
 }
 
-func (c *Config) place(resource, holder string, mode guard.Mode, session clientv3.LeaseID) place {
+func (c *Config) place(resource, holder string, mode guard.Mode, session clientv3.LeaseID, slot int) place {
 	queue := c.Prefix + locks.Segment(resource) + "/"
+	name := fmt.Sprintf("%x-%d", int64(session), slot)
 	p := place{
-		key:     queue + mode.String() + "/" + holder,
+		key:     queue + mode.String() + "/" + name,
+		holder:  holder,
+		slot:    slot,
 		ahead:   queue,
-		grave:   c.Prefix + ".dead/" + holder,
+		grave:   c.Prefix + ".dead/" + name,
 		session: session,
 	}
 	if mode == guard.Shared {
@@ -55,7 +63,6 @@ type view struct {
 // is granted. Without wait it does so only if it is granted, and else returns
 // locks.ErrHeld.
 func (l *Locker) enqueue(ctx context.Context, p *place, wait bool) (view, error) {
-	id := locks.NewID()
 	unless := []clientv3.Cmp{
 		clientv3.Compare(clientv3.CreateRevision(p.key), "=", 0),
 		clientv3.Compare(clientv3.CreateRevision(p.grave), "=", 0),
@@ -64,24 +71,29 @@ func (l *Locker) enqueue(ctx context.Context, p *place, wait bool) (view, error)
 		unless = append(unless, clientv3.Compare(clientv3.CreateRevision(p.ahead).WithPrefix(), "=", 0))
 	}
 	create := []clientv3.Op{
-		youngest(p.ahead), l.issuerOp(id),
-		clientv3.OpPut(p.key, "", clientv3.WithLease(p.session)),
+		youngest(p.ahead), clientv3.OpGet(l.config.IssuerKey),
+		clientv3.OpPut(p.key, p.holder, clientv3.WithLease(p.session)),
 	}
 	var seen view
 	err := l.retry(ctx, func(ctx context.Context) error {
 		answer, err := l.client.Txn(ctx).If(unless...).Then(create...).
-			Else(clientv3.OpGet(p.key, clientv3.WithKeysOnly())).Commit()
+			Else(clientv3.OpGet(p.key)).Commit()
 		switch {
 		case err != nil:
 			p.doubtful = p.doubtful || !final(err)
 			return err
 		case answer.Succeeded:
 			p.rev = answer.Header.Revision
-			seen, err = read(answer.Header, answer.Responses[0], answer.Responses[1], id)
+			seen, err = read(answer.Header, answer.Responses[0], answer.Responses[1], "")
+			if errors.Is(err, errNoIssuer) {
+				return nil // look makes one
+			}
 			return err
 		}
 		own := answer.Responses[0].GetResponseRange().Kvs
 		switch {
+		case len(own) != 0 && string(own[0].Value) != p.holder:
+			return fmt.Errorf("key %q is taken by %q", p.key, own[0].Value)
 		case len(own) != 0: // an attempt that was not answered got through
 			p.rev = own[0].CreateRevision
 			return nil

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
@@ -71,7 +73,8 @@ func TestUncontendedRequests(t *testing.T) {
 	locker := s.locker(t, etcdlock.Config{TTL: quiet}, count.Addr())
 	near := s.locker(t, etcdlock.Config{TTL: quiet}, s.Addr())
 
-	mustRelease(t, mustAcquire(t, locker.Acquire, "first"))
+	mustRelease(t, mustAcquire(t, near.Acquire, "makes the issuer"))
+	mustRelease(t, mustAcquire(t, locker.Acquire, "opens the session"))
 	if n := count.Requests(); n != 3 {
 		t.Errorf("first acquisition and release: %d requests %q, want 3", n, count.Paths())
 	}
@@ -131,5 +134,39 @@ func TestRequestsPerGrant(t *testing.T) {
 				t.Errorf("%d requests for %d grants, want at most %d for each", requests, grants, limit)
 			}
 		})
+	}
+}
+
+// TestKeysAreReused: etcd's index keeps the name of every key until it is
+// compacted, so that a name for each acquisition would make each look at a
+// queue slower than the one before.
+func TestKeysAreReused(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Etcd(t))
+	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
+	first := mustAcquire(t, locker.Acquire, "r")
+	mustRelease(t, first)
+	for range 20 {
+		lease := mustAcquire(t, locker.TryAcquire, "r")
+		if _, err := locker.TryAcquireShared(testContext(t), "r"); !errors.Is(err, locks.ErrHeld) {
+			t.Fatalf("TryAcquireShared of a held lock: %v", err)
+		}
+		mustRelease(t, lease)
+		mustRelease(t, mustAcquire(t, locker.AcquireShared, "r"))
+	}
+	names := map[string]bool{}
+	watch, stop := context.WithCancel(testContext(t))
+	defer stop()
+	last := mustAcquire(t, locker.Acquire, "last").Token().Number
+	for answer := range s.client.Watch(watch, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(first.Token().Number)) {
+		for _, event := range answer.Events {
+			names[string(event.Kv.Key)] = true
+		}
+		if answer.Header.Revision >= last {
+			break
+		}
+	}
+	if len(names) > 4 { // issuer, a writer's, a reader's, and that of "last"
+		t.Errorf("%d names of keys after 41 acquisitions: %v", len(names), names)
 	}
 }

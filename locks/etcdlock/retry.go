@@ -9,7 +9,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -17,12 +16,10 @@ import (
 const (
 	// openTimeout is how long an acquisition without a session tries to get one.
 	openTimeout = 5 * time.Second
+	maxAttempt  = time.Minute
 	minPause    = 20 * time.Millisecond
 	maxPause    = 500 * time.Millisecond
 )
-
-// callOptions are those of the requests that bypass the client's own methods.
-var callOptions = []grpc.CallOption{grpc.WaitForReady(true)}
 
 // retry sends a request until it is answered or ctx ends, which must be safe
 // to repeat: all requests of this package are. An attempt that is not answered
@@ -39,10 +36,10 @@ func (l *Locker) retry(ctx context.Context, request func(ctx context.Context) er
 		if err == nil || final(err) || ctx.Err() != nil || l.client.Ctx().Err() != nil {
 			return err
 		}
-		if !sleep(ctx, pause/2+rand.N(pause)) {
+		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // nobody gains from knowing when we retry
 			return err
 		}
-		limit, pause = 2*limit, min(2*pause, maxPause)
+		limit, pause = min(2*limit, maxAttempt), min(2*pause, maxPause)
 	}
 }
 
@@ -62,16 +59,15 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // repeat the request would not change it, and the request that got it was not
 // applied.
 func final(err error) bool {
-	code := codes.Unknown
-	var server rpctypes.EtcdError
-	if errors.As(err, &server) {
-		code = server.Code()
-	} else if s, ok := status.FromError(err); ok {
+	var etcd rpctypes.EtcdError
+	var code codes.Code
+	switch s, ok := status.FromError(err); {
+	case errors.As(err, &etcd):
+		code = etcd.Code()
+	case ok:
 		code = s.Code()
-	} else if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	} else {
-		return true
+	default:
+		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 	}
 	switch code {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
@@ -79,8 +75,9 @@ func final(err error) bool {
 		return true
 	case codes.ResourceExhausted:
 		return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace)
+	default:
+		return false
 	}
-	return false
 }
 
 func isLeaseNotFound(err error) bool {

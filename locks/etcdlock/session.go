@@ -2,6 +2,7 @@ package etcdlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/fenceproxy/fenceproxy/locks"
 )
@@ -46,7 +48,9 @@ type session struct {
 	timer     *time.Timer // fires at deadline
 	users     int
 	idleSince time.Time
-	retired   bool // takes no more users
+	retired   bool  // takes no more users
+	slots     int   // how many there are
+	free      []int // those that no key is named after
 }
 
 func newSession(l *Locker, id clientv3.LeaseID, sent time.Time, ttl time.Duration) *session {
@@ -122,6 +126,29 @@ func (s *session) leave() {
 	if last {
 		s.prod()
 	}
+}
+
+// takeSlot returns the number of a slot: a name for one key of each queue.
+func (s *session) takeSlot() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free) - 1; n >= 0 {
+		slot := s.free[n]
+		s.free = s.free[:n]
+		return slot
+	}
+	s.slots++
+	return s.slots - 1
+}
+
+// freeSlot gives back the slot of a place whose key is gone for certain.
+func (s *session) freeSlot(p *place) {
+	if p.doubtful {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, p.slot)
 }
 
 // retire takes the session out of use: it ends when its last user leaves.
@@ -220,13 +247,13 @@ func (s *session) revoke() error {
 		level = slog.LevelWarn
 	}
 	s.locker.config.Logger.Log(s.ctx, level, "session ended", keySession, s.id, keyError, cause)
-	if cause == errRevoked || s.locker.client.Ctx().Err() != nil {
+	if errors.Is(cause, errRevoked) || s.locker.client.Ctx().Err() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.locker.client.Ctx(), revokeTimeout)
 	defer cancel()
 	err := s.locker.retry(ctx, func(ctx context.Context) error {
-		_, err := s.locker.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(s.id)}, callOptions...)
+		_, err := s.locker.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(s.id)}, grpc.WaitForReady(true))
 		return err
 	})
 	if err == nil || isLeaseNotFound(err) {

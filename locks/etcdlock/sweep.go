@@ -12,7 +12,11 @@ func (l *Locker) sweep(s *session, p *place) {
 			ctx, cancel := context.WithTimeout(s.ctx, s.ttl/3)
 			_, err := l.remove(ctx, p)
 			cancel()
-			if err == nil || s.ctx.Err() != nil {
+			if err == nil {
+				s.freeSlot(p)
+				return
+			}
+			if s.ctx.Err() != nil {
 				return
 			}
 			l.config.Logger.Warn("remove key of a lock", keyHolder, p.key, keyError, err)

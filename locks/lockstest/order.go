@@ -66,9 +66,6 @@ func testOrder(t *testing.T, b Backend) {
 
 	t.Run("over a restart of the service", func(t *testing.T) {
 		t.Parallel()
-		if b.Private == nil {
-			t.Skip("the service cannot be restarted")
-		}
 		f := fixtureOn(t, b, b.Private(t))
 		a, other := f.open(), f.open()
 		first := f.must(a.Acquire)
