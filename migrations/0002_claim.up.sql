@@ -256,8 +256,15 @@ BEGIN
   IF fence.sequence_of(m.id) IS NULL THEN
     RETURN false;
   END IF;
-  EXECUTE format('SELECT last_value FROM fence.s_%s', m.id) INTO held;  -- AccessShare: waits for no claim
-  RETURN held = m.epoch;
+  FOR attempt IN 1..20 LOOP
+    BEGIN
+      EXECUTE format('SELECT last_value FROM fence.s_%s', m.id) INTO held;  -- AccessShare: waits for no claim
+      RETURN held = m.epoch;
+    EXCEPTION WHEN data_corrupted OR undefined_file THEN
+      NULL;  -- a claim has just given the sequence another file: "could not read block 0"
+    END;
+  END LOOP;
+  RETURN false;
 END $$;
 
 -- Refuses to go on unless the caller stands at the start of a READ COMMITTED transaction of its own.

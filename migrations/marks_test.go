@@ -1,8 +1,12 @@
 package migrations_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 )
@@ -105,6 +109,41 @@ func TestTamperingFailsClosed(t *testing.T) {
 				}
 				mustBe(t, form.check(t.Context(), s.old, s.r.writer(33), s.ticket), state, name)
 			}
+		}
+	})
+}
+
+// A bug that was here: a claim gives the sequence a new file while others may
+// read the old one, and whoever read it at that moment got "could not read
+// block 0". A claim of the current token must not (I3).
+func TestClaimAgainDuringOtherClaims(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *database) {
+		s := d.stage(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		var group errgroup.Group
+		group.Go(func() error {
+			for n := int64(34); ctx.Err() == nil; n++ {
+				if _, err := tryClaim(t.Context(), s.next, s.r.writer(n)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for range 3 {
+			conn := d.open(t)
+			group.Go(func() error {
+				for ctx.Err() == nil {
+					if _, err := conn.Exec(t.Context(), "select fence.in_step(m) from fence.marks m"); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Error(describe(err))
 		}
 	})
 }
