@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
@@ -27,6 +28,8 @@ type tardyKV struct {
 	keep   func(*tardyTxn) bool
 	kept   *tardyTxn
 	onKeep func()
+	// always: it is no single transaction, all of them are kept back.
+	always bool
 }
 
 func makesLock(t *tardyTxn) bool { return len(t.not) != 0 }
@@ -54,7 +57,7 @@ func (t *tardyTxn) send(ctx context.Context) (*clientv3.TxnResponse, error) {
 func (t *tardyTxn) Commit() (*clientv3.TxnResponse, error) {
 	kv := t.kv
 	kv.mu.Lock()
-	tardy := kv.kept == nil && kv.keep(t)
+	tardy := (kv.kept == nil || kv.always) && kv.keep(t)
 	if tardy {
 		kv.kept = t
 	}
@@ -77,12 +80,12 @@ func (kv *tardyKV) arrive(tb testing.TB) {
 }
 
 // tardyLocker returns a locker with a client that keeps a transaction back.
-func (s *service) tardyLocker(tb testing.TB, keep func(*tardyTxn) bool) (*tardyKV, *etcdlock.Locker) {
+func (s *service) tardyLocker(tb testing.TB, ttl time.Duration, keep func(*tardyTxn) bool) (*tardyKV, *etcdlock.Locker) {
 	tb.Helper()
 	client := connect(tb, s.etcd, s.Addr())
 	kv := &tardyKV{KV: client.KV, keep: keep}
 	client.KV = kv
-	locker, err := etcdlock.New(client, etcdlock.Config{TTL: longTTL, Prefix: s.prefix})
+	locker, err := etcdlock.New(client, etcdlock.Config{TTL: ttl, Prefix: s.prefix})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -95,7 +98,7 @@ func (s *service) tardyLocker(tb testing.TB, keep func(*tardyTxn) bool) (*tardyK
 func TestLateRelease(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
-	kv, locker := s.tardyLocker(t, endsLock)
+	kv, locker := s.tardyLocker(t, longTTL, endsLock)
 	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
 	next := mustAcquire(t, locker.Acquire, "r")
 	if key := s.keys(t, "r")[0]; key != string(kv.kept.ops[0].KeyBytes()) {
@@ -116,7 +119,7 @@ func TestLateRequest(t *testing.T) {
 	t.Run("after the release", func(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
-		kv, locker := s.tardyLocker(t, makesLock)
+		kv, locker := s.tardyLocker(t, longTTL, makesLock)
 		mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
@@ -124,7 +127,7 @@ func TestLateRequest(t *testing.T) {
 	t.Run("after a try", func(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
-		kv, locker := s.tardyLocker(t, makesLock)
+		kv, locker := s.tardyLocker(t, longTTL, makesLock)
 		mustRelease(t, mustAcquire(t, locker.TryAcquireShared, "r"))
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
@@ -132,7 +135,7 @@ func TestLateRequest(t *testing.T) {
 	t.Run("after ctx ended", func(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
-		kv, locker := s.tardyLocker(t, makesLock)
+		kv, locker := s.tardyLocker(t, longTTL, makesLock)
 		ctx, cancel := context.WithCancel(testContext(t))
 		kv.onKeep = cancel
 		if _, err := locker.Acquire(ctx, "r"); !errors.Is(err, context.Canceled) {
@@ -145,7 +148,7 @@ func TestLateRequest(t *testing.T) {
 	t.Run("after the key was deleted", func(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
-		kv, locker := s.tardyLocker(t, makesLock)
+		kv, locker := s.tardyLocker(t, longTTL, makesLock)
 		lease := mustAcquire(t, locker.Acquire, "r")
 		s.Break(t, "r", lease.Token())
 		<-lease.Lost()
@@ -159,7 +162,7 @@ func TestLateRequest(t *testing.T) {
 	t.Run("after the session", func(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
-		kv, locker := s.tardyLocker(t, makesLock)
+		kv, locker := s.tardyLocker(t, longTTL, makesLock)
 		mustAcquire(t, locker.Acquire, "r")
 		if err := locker.Close(); err != nil {
 			t.Fatal(err)
@@ -181,4 +184,41 @@ func (s *service) graves(tb testing.TB) int {
 		tb.Fatal(err)
 	}
 	return int(answer.Count)
+}
+
+// TestStuckKey: a key that etcd does not let go is not kept alive for longer
+// than the other locks of its session, and takes none of them with it.
+func TestStuckKey(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Etcd(t))
+	stuck := func(txn *tardyTxn) bool {
+		return endsLock(txn) && strings.Contains(string(txn.ops[0].KeyBytes()), "/stuck/")
+	}
+	kv, locker := s.tardyLocker(t, 2*shortTTL, stuck)
+	kv.always = true
+	lease, neighbour := mustAcquire(t, locker.Acquire, "stuck"), mustAcquire(t, locker.Acquire, "neighbour")
+	session := s.sessionOf(t, "stuck")
+	if err := lease.Release(testContext(t)); err == nil {
+		t.Fatal("Release of a key that cannot be deleted returned nil")
+	}
+	// From some time on, new locks are on another session.
+	var next locks.Lease
+	s.await(t, func() bool {
+		next = mustAcquire(t, locker.AcquireShared, "next")
+		if s.sessionOf(t, "next") != session {
+			return true
+		}
+		mustRelease(t, next)
+		return false
+	})
+	s.wantKeys(t, "stuck", 1)
+	if err := neighbour.Err(); err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, neighbour)
+	s.awaitKeys(t, "stuck", 0)
+	if err := next.Err(); err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, next)
 }

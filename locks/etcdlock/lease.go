@@ -33,7 +33,7 @@ type lease struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	watch    *time.Timer // starts watchOwn
-	ending   atomic.Bool
+	left     atomic.Bool // the session
 	released atomic.Bool
 }
 
@@ -74,7 +74,11 @@ func (le *lease) Release(ctx context.Context) error {
 		return nil
 	}
 	le.session.expireIfDue()
-	if cause := le.end(locks.ErrReleased); !errors.Is(cause, locks.ErrReleased) {
+	le.cancel(locks.ErrReleased)
+	// Only now may the session end: that would remove the key as well, and it
+	// would look as if somebody else had.
+	defer le.leave()
+	if cause := context.Cause(le.ctx); !errors.Is(cause, locks.ErrReleased) {
 		return cause
 	}
 	if ctx.Err() != nil {
@@ -88,7 +92,7 @@ func (le *lease) Release(ctx context.Context) error {
 	case err != nil:
 		l.sweep(le.session, &le.place)
 		return fmt.Errorf("release %q: %w", le.token.Resource, err)
-	case !found:
+	case !found && !errors.Is(context.Cause(le.session.ctx), locks.ErrClosed):
 		return errDeleted
 	}
 	le.session.freeSlot(&le.place)
@@ -99,11 +103,15 @@ func (le *lease) Release(ctx context.Context) error {
 // earlier one if it had ended before.
 func (le *lease) end(cause error) error {
 	le.cancel(cause)
-	if !le.ending.Swap(true) {
+	le.leave()
+	return context.Cause(le.ctx)
+}
+
+func (le *lease) leave() {
+	if !le.left.Swap(true) {
 		le.watch.Stop()
 		le.session.leave()
 	}
-	return context.Cause(le.ctx)
 }
 
 // deleted ends the lease because its key is gone.

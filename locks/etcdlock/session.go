@@ -90,10 +90,9 @@ func (s *session) renewed(sent time.Time) {
 // late.
 func (s *session) expireIfDue() {
 	s.mu.Lock()
-	due := !time.Now().Before(s.deadline)
-	s.mu.Unlock()
-	if due {
-		s.end(errExpired)
+	defer s.mu.Unlock()
+	if !time.Now().Before(s.deadline) {
+		s.endLocked(errExpired)
 	}
 }
 
@@ -102,6 +101,10 @@ func (s *session) expireIfDue() {
 func (s *session) end(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endLocked(cause)
+}
+
+func (s *session) endLocked(cause error) {
 	s.retired = true
 	s.timer.Stop()
 	s.cancel(cause)

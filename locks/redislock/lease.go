@@ -1,0 +1,266 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/locks"
+)
+
+var _ locks.Lease = (*lease)(nil)
+
+// Why a lease is over before its holder released it.
+var (
+	errExpired      = fmt.Errorf("%w: not renewed by its deadline", locks.ErrLost)
+	errGone         = fmt.Errorf("%w: Redis does not have it any more", locks.ErrLost)
+	errLockerClosed = fmt.Errorf("%w: %w", locks.ErrLost, locks.ErrClosed)
+	// errAbandoned is the cause of a lease that was never granted.
+	errAbandoned = errors.New("acquisition was given up")
+)
+
+// releaseTimeout is how long Release waits for Redis.
+const releaseTimeout = 3 * time.Second
+
+// lease is one acquisition: a place in a queue, then a granted lock. In Redis
+// both are kept alive by the same request, which also tells when the one has
+// become the other.
+type lease struct {
+	locker *Locker
+	member string // what Redis knows it by
+	keys   []string
+	floor  int64
+	token  guard.Token // complete when granted is closed
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// granted is closed when Redis has granted the lock.
+	granted chan struct{}
+	// absent: there is nothing in Redis to be given up. doubtful: a request to
+	// acquire was not answered, so it may be carried out later. Both belong to
+	// the acquisition, and do not change when it has returned.
+	absent   bool
+	doubtful bool
+	ending   atomic.Bool
+	released atomic.Bool
+	beating  sync.Mutex // held while keep runs
+
+	mu       sync.Mutex
+	sent     time.Time // when the last request that kept it alive was sent
+	deadline time.Time
+	expiry   *time.Timer // fires at deadline
+	beat     *time.Timer // starts keep
+}
+
+// newLease makes a lease that nobody knows yet.
+func (l *Locker) newLease(resource string, mode guard.Mode, floor int64) *lease {
+	holder := locks.NewID()
+	le := &lease{
+		locker:  l,
+		member:  mode.String() + holder + ":" + l.name,
+		keys:    l.config.keys(resource, holder),
+		floor:   floor,
+		token:   guard.Token{Resource: resource, Mode: mode, Holder: holder, Issuer: l.config.Issuer},
+		granted: make(chan struct{}),
+	}
+	le.ctx, le.cancel = context.WithCancelCause(context.Background())
+	return le
+}
+
+// Token implements locks.Lease.
+func (le *lease) Token() guard.Token { return le.token }
+
+// Lost implements locks.Lease.
+func (le *lease) Lost() <-chan struct{} { return le.ctx.Done() }
+
+// Deadline implements locks.Lease. It moves with each renewal.
+func (le *lease) Deadline() time.Time {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	return le.deadline
+}
+
+// Err implements locks.Lease. After a pause of the process it knows that the
+// deadline has passed before the timer does.
+func (le *lease) Err() error {
+	le.expireIfDue()
+	return context.Cause(le.ctx)
+}
+
+// Release implements locks.Lease. It waits at most three seconds for Redis; a
+// lock that could not be released by then is released in the background, until
+// its time is over.
+func (le *lease) Release(ctx context.Context) error {
+	if le.released.Swap(true) {
+		return nil
+	}
+	le.expireIfDue()
+	if cause := le.end(locks.ErrReleased); cause != locks.ErrReleased {
+		return cause
+	}
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	found, err := le.leave(ctx)
+	switch {
+	case err != nil:
+		le.sweep()
+		return fmt.Errorf("release %q: %w", le.token.Resource, err)
+	case !found:
+		return errGone
+	}
+	return nil
+}
+
+// end ends the lease in this process and returns its cause, which is an earlier
+// one if it had ended before.
+func (le *lease) end(cause error) error {
+	le.cancel(cause)
+	if !le.ending.Swap(true) {
+		le.mu.Lock()
+		if le.expiry != nil {
+			le.expiry.Stop()
+			le.beat.Stop()
+		}
+		le.mu.Unlock()
+		le.locker.remove(le)
+	}
+	return context.Cause(le.ctx)
+}
+
+// lose ends the lease and says so, if it was granted.
+func (le *lease) lose(cause error) {
+	if le.end(cause) != cause {
+		return
+	}
+	select {
+	case <-le.granted:
+		le.locker.config.Logger.Warn("lease is lost", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, cause)
+	default:
+	}
+}
+
+func (le *lease) expireIfDue() {
+	le.mu.Lock()
+	due := !le.deadline.IsZero() && !time.Now().Before(le.deadline)
+	le.mu.Unlock()
+	if due {
+		le.lose(errExpired)
+	}
+}
+
+// heard takes an answer that says that the lease is alive.
+func (le *lease) heard(r reply) {
+	le.extend(r.sent)
+	if r.state == isGranted {
+		le.grant(r.number)
+		return
+	}
+	le.locker.listen()
+	poll := le.locker.config.FallbackPoll
+	poll = poll*3/4 + rand.N(poll/4) // waiters that came together spread
+	if r.wait >= 0 {
+		poll = min(poll, r.wait+time.Millisecond)
+	}
+	le.schedule(poll)
+}
+
+// extend moves the deadline: what keeps the lease alive was sent at that time,
+// and came to Redis after it.
+func (le *lease) extend(sent time.Time) {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if !sent.After(le.sent) {
+		return
+	}
+	le.sent = sent
+	le.deadline = sent.Add(le.locker.config.TTL * 19 / 20)
+	switch {
+	case le.ending.Load():
+	case le.expiry == nil:
+		le.expiry = time.AfterFunc(time.Until(le.deadline), le.expireIfDue)
+		le.beat = time.AfterFunc(le.locker.config.TTL, func() { le.locker.spawn(le.keep) })
+	default:
+		le.expiry.Reset(time.Until(le.deadline))
+	}
+}
+
+// grant takes the number, from whichever answer or message says it first.
+func (le *lease) grant(number int64) {
+	le.mu.Lock()
+	select {
+	case <-le.granted:
+	default:
+		le.token.Number = number
+		close(le.granted)
+	}
+	next := time.Until(le.sent.Add(le.locker.config.TTL / 3))
+	le.mu.Unlock()
+	le.schedule(next)
+}
+
+// schedule has keep run after d.
+func (le *lease) schedule(d time.Duration) {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if !le.ending.Load() && le.beat != nil {
+		le.beat.Reset(d)
+	}
+}
+
+// keep keeps the lease alive, and asks whether it is granted.
+func (le *lease) keep() {
+	if !le.beating.TryLock() {
+		return
+	}
+	defer le.beating.Unlock()
+	for {
+		r, err := le.ask(le.ctx, opKeep)
+		switch {
+		case le.ctx.Err() != nil:
+			return
+		case err == nil && (r.state == isGranted || r.state == isWaiting):
+			le.heard(r)
+			return
+		case err == nil:
+			le.lose(errGone)
+			return
+		}
+		le.locker.config.Logger.Warn("keep lock alive", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
+		if !sleep(le.ctx, maxPause) {
+			return
+		}
+	}
+}
+
+// leave gives up the lock or the place in its queue for good, and reports
+// whether it was there. Where a request to acquire may still be on its way it
+// is kept from bringing it back: nobody would hold that lock (I8).
+func (le *lease) leave(ctx context.Context) (found bool, err error) {
+	op := opLeave
+	if le.doubtful {
+		op = opBury
+	}
+	r, err := le.ask(ctx, op)
+	// What an attempt that was not answered gave up was there.
+	return r.state == isLeft || r.doubtful, err
+}
+
+// sweep gives up a lease that is over, in the background, until Redis has
+// answered or its time is over there.
+func (le *lease) sweep() {
+	l := le.locker
+	l.spawn(func() {
+		ctx, cancel := context.WithTimeout(l.ctx, l.config.TTL)
+		defer cancel()
+		if _, err := le.leave(ctx); err != nil && l.ctx.Err() == nil {
+			l.config.Logger.Warn("give up lock", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
+		}
+	})
+}

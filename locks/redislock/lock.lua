@@ -1,0 +1,145 @@
+-- All that ever happens to a lock. Four keys, of one hash slot:
+--   NUMBER  string: the number granted last
+--   HELD    hash:   who holds the lock -> the number
+--   QUEUE   zset:   who waits for it, in the order of arrival
+--   UNTIL   zset:   until when each of both is alive, in ms by this clock
+--   GRAVE   string: there if this acquisition must not come (back) to life
+-- A member is its mode, x or s, its holder, ":", and the locker that it is of.
+local NUMBER, HELD, QUEUE, UNTIL, GRAVE = unpack(KEYS)
+local op, me, ttl, floor, channel = unpack(ARGV)
+
+-- How long a number is kept that nobody uses: after a clock has been set back
+-- by less than that, numbers rise on.
+local KEEP = 7 * 24 * 3600 * 1000
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- 1.8e15, and so exact as a double until the year 2255.
+local micros = time[1] .. string.format('%06d', time[2])
+
+-- Numbers may be above 2^53, where doubles repeat, so they stay strings.
+local function below(a, b)
+  if #a ~= #b then return #a < #b end
+  return a < b
+end
+
+local function exclusive(member) return string.sub(member, 1, 1) == 'x' end
+
+-- lapse lets the number go when it has long been below the clock.
+local function lapse(number)
+  if below(number, '9007199254740992') then
+    redis.call('PEXPIREAT', NUMBER, string.format('%.0f', math.max(now, number / 1000) + KEEP))
+  else
+    redis.call('PERSIST', NUMBER)
+  end
+end
+
+local function raise()
+  if below(redis.call('GET', NUMBER) or '0', floor) then
+    redis.call('SET', NUMBER, floor)
+    lapse(floor)
+  end
+end
+
+-- mint returns max(NUMBER, clock) + 1.
+local function mint()
+  if below(redis.call('GET', NUMBER) or '0', micros) then
+    local number = string.format('%.0f', micros + 1)
+    redis.call('SET', NUMBER, number, 'PX', KEEP)
+    return number
+  end
+  redis.call('INCR', NUMBER)
+  local number = redis.call('GET', NUMBER)
+  lapse(number)
+  return number
+end
+
+-- linger has the keys outlive everybody in them, and not for ever.
+local function linger()
+  local last = redis.call('ZREVRANGE', UNTIL, 0, 0, 'WITHSCORES')[2]
+  if not last then return end
+  for _, key in ipairs({HELD, QUEUE, UNTIL}) do
+    redis.call('PEXPIREAT', key, last + 1000)
+  end
+end
+
+local function forget(member)
+  redis.call('HDEL', HELD, member)
+  redis.call('ZREM', QUEUE, member)
+  redis.call('ZREM', UNTIL, member)
+end
+
+local function purge()
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', UNTIL, '-inf', now)) do
+    forget(member)
+  end
+end
+
+-- fits says whether member can hold the lock beside those who do.
+local function fits(member)
+  local holders = redis.call('HLEN', HELD)
+  if holders == 0 then return true end
+  if exclusive(member) then return false end
+  return holders > 1 or not exclusive(redis.call('HKEYS', HELD)[1])
+end
+
+-- The number comes first: whatever fails between the two burns a number, and
+-- leaves no lock.
+local function grant(member)
+  local number = mint()
+  redis.call('HSET', HELD, member, number)
+  redis.call('ZREM', QUEUE, member)
+  linger()
+  return number
+end
+
+-- advance grants to those whose turn it is, and tells them.
+local function advance()
+  while true do
+    local head = redis.call('ZRANGE', QUEUE, 0, 0)[1]
+    if not head or not fits(head) then return end
+    local number = grant(head)
+    if head ~= me then
+      -- May fail: then they find out when they ask.
+      redis.pcall('PUBLISH', channel .. string.match(head, ':(.*)$'), head .. ' ' .. number)
+    end
+  end
+end
+
+purge()
+local found = redis.call('HGET', HELD, me) or redis.call('ZSCORE', QUEUE, me)
+
+if op == 'leave' or op == 'bury' then
+  if found then forget(me) end
+  if op == 'bury' then redis.call('SET', GRAVE, '1', 'PX', ttl) end
+  -- Redis may lack the memory to grant. What was left is left all the same.
+  pcall(advance)
+  return {found and 'left' or 'gone'}
+end
+
+if not found then
+  advance()
+  if op == 'keep' then return {'gone'} end
+  if redis.call('EXISTS', GRAVE) == 1 then return {'dead'} end
+  local free = redis.call('ZCARD', QUEUE) == 0 and fits(me)
+  if op == 'try' and not free then return {'busy'} end
+  if floor ~= '0' then raise() end
+  redis.call('ZADD', UNTIL, now + ttl, me)
+  if free then return {'granted', grant(me)} end
+  local last = redis.call('ZREVRANGE', QUEUE, 0, 0, 'WITHSCORES')[2] or 0
+  redis.call('ZADD', QUEUE, last + 1, me)
+else
+  redis.call('ZADD', UNTIL, now + ttl, me)
+  advance()
+end
+linger()
+
+local number = redis.call('HGET', HELD, me)
+if number then return {'granted', number} end
+-- The head of the queue is told when to ask again: nobody wakes it when a
+-- holder just dies.
+local wait = -1
+if redis.call('ZRANGE', QUEUE, 0, 0)[1] == me then
+  wait = redis.call('ZRANGE', UNTIL, 0, 0, 'WITHSCORES')[2] - now
+end
+return {'waiting', tostring(wait)}

@@ -1,0 +1,126 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/fenceproxy/fenceproxy/locks"
+)
+
+const (
+	minPause = 20 * time.Millisecond
+	maxPause = 500 * time.Millisecond
+)
+
+// errSilent is the end of an attempt that was not answered in time. The client
+// does not cut a request short when its ctx ends.
+var errSilent = errors.New("no answer from Redis")
+
+// retry sends a request until it is answered or ctx ends, which must be safe to
+// repeat. An attempt that is not answered is given up after a while, since
+// another connection, or another primary, may answer; then attempts get longer,
+// in case Redis is slow. The reply is marked as doubtful if there was one that
+// was not answered, also if there is an error.
+func (l *Locker) retry(ctx context.Context, request func(ctx context.Context) (reply, error)) (reply, error) {
+	limit := min(max(l.config.TTL/10, 500*time.Millisecond), 5*time.Second)
+	pause := minPause
+	doubtful := false
+	for {
+		r, err := l.bounded(ctx, limit, request)
+		if err == nil {
+			r.doubtful = doubtful
+			return r, nil
+		}
+		doubtful = doubtful || !answered(err)
+		if final(err) || ctx.Err() != nil || !sleep(ctx, pause/2+rand.N(pause)) {
+			return reply{doubtful: doubtful}, explain(err)
+		}
+		limit, pause = 2*limit, min(2*pause, maxPause)
+	}
+}
+
+// bounded returns when request does, when ctx ends, or after limit. In the last
+// two cases request goes on, for as long as the timeouts of the client let it.
+func (l *Locker) bounded(ctx context.Context, limit time.Duration, request func(ctx context.Context) (reply, error)) (reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type answer struct {
+		reply reply
+		err   error
+	}
+	done := make(chan answer, 1)
+	if !l.spawn(func() {
+		r, err := request(ctx)
+		done <- answer{r, err}
+	}) {
+		return reply{}, locks.ErrClosed
+	}
+	select {
+	case a := <-done:
+		return a.reply, a.err
+	case <-ctx.Done():
+		return reply{}, fmt.Errorf("%w within %v", errSilent, limit)
+	}
+}
+
+// sleep reports whether d passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// answered reports whether err is the word of Redis, or of this package: the
+// request was not carried out, and will not be.
+func answered(err error) bool {
+	var server goredis.Error
+	return errors.As(err, &server) || errors.Is(err, locks.ErrClosed) || errors.Is(err, goredis.ErrClosed) ||
+		errors.Is(err, errPolicy)
+}
+
+// final reports whether it is of no use to repeat the request.
+func final(err error) bool {
+	if !answered(err) {
+		return false
+	}
+	for _, passing := range []string{
+		"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED", "ASK", "BUSY ",
+		"NOSCRIPT", "max number of clients",
+	} {
+		if goredis.HasErrorPrefix(err, passing) {
+			return false
+		}
+	}
+	return true
+}
+
+// explain says what an error means that a Redis has for those who may not use
+// it as this package does.
+func explain(err error) error {
+	switch {
+	case goredis.HasErrorPrefix(err, "NOPERM"):
+		return fmt.Errorf("user may not do what these locks need (~prefix* &prefix* and +@read +@write +@scripting +publish +subscribe +info): %w", err)
+	case goredis.HasErrorPrefix(err, "unknown command"):
+		return fmt.Errorf("these locks need a Redis with EVALSHA: %w", err)
+	}
+	return err
+}
+
+// ended is the error of a ctx that has ended, with its cause.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
