@@ -119,12 +119,12 @@ BEGIN
 END $$;
 
 -- What a claim does when its wait has run out: fails, or with EVICT ends who stands in its way so that it can try again.
--- Sessions come and go meanwhile, hence several rounds; they wait 50 ms each.
+-- Sessions need a moment to end, and others come meanwhile, hence up to 40 rounds, which wait 50 ms each.
 CREATE OR REPLACE FUNCTION fence.make_way(resource text, below bigint, round int, wait interval, evict boolean) RETURNS timestamptz
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT evict OR round >= 20
-    OR round > 2 AND NOT EXISTS (SELECT FROM fence.holders(resource) h WHERE h.evictable) THEN
+  IF NOT evict OR round >= 40
+    OR round > 2 AND NOT EXISTS (SELECT FROM fence.holders(resource) h WHERE h.evictable OR h.claiming AND h.pid IS NOT NULL) THEN
     PERFORM fence.still_blocked(resource, wait);
   END IF;
   IF below IS NULL THEN
@@ -141,7 +141,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fence.lock_claims(resource text, below bigint, wait interval, evict boolean, until timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  FOR round IN 1..20 LOOP
+  FOR round IN 1..40 LOOP
     BEGIN
       PERFORM fence.limit_waits(until);
       PERFORM pg_advisory_xact_lock(fence.claim_key(resource));
@@ -165,7 +165,7 @@ BEGIN
     EXECUTE format('REVOKE ALL ON SEQUENCE fence.s_%s FROM PUBLIC', m.id);  -- what default privileges may have given
     EXECUTE format('GRANT SELECT ON SEQUENCE fence.s_%s TO PUBLIC', m.id);
   END IF;
-  FOR round IN 1..20 LOOP
+  FOR round IN 1..40 LOOP
     BEGIN
       PERFORM fence.limit_waits(until);
       -- ShareRowExclusive: waits for every checked transaction. A new relfilenode: makes setval transactional.
@@ -180,7 +180,8 @@ BEGIN
 END $$;
 
 -- Once per grant and store: raises the mark to TOKEN, before its holder reads or writes anything. Waits at most WAIT for
--- the transactions whose admission it ends; then ends their sessions if EVICT, otherwise fails with 55P03 and names them.
+-- the transactions whose admission it ends; then ends their sessions if EVICT, which may take up to 2 s more, and fails
+-- with 55P03 and names them otherwise, or if that does not help.
 -- Returns the ticket with which a check is one comparison. A token already claimed is claimed again at no cost.
 CREATE OR REPLACE FUNCTION fence.claim(
   token text, wait interval DEFAULT '10s', evict boolean DEFAULT false, OUT seq oid, OUT epoch bigint

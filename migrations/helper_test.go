@@ -213,7 +213,9 @@ func (d *database) until(t *testing.T, sql string) {
 	t.Helper()
 	conn := d.open(t)
 	defer conn.Close(context.Background())
-	for deadline := time.Now().Add(patience); !query[bool](t, conn, sql); time.Sleep(time.Millisecond) {
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(patience); !query[bool](t, conn, sql); <-poll.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", patience, sql)
 		}

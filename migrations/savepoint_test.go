@@ -3,9 +3,8 @@ package migrations_test
 import (
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 // A lock that a check took inside a savepoint outlives its ROLLBACK TO: what is
