@@ -49,6 +49,7 @@ func TestClaimUnderHostileDefaults(t *testing.T) {
 		}
 		pool := openPool(t, e.url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams = hostile })
 		release := holdFence(t, e, writer(33))
+		defer release()
 		claimed := make(chan error, 1)
 		go func() { claimed <- newStore(t, pool, Config{}).Claim(t.Context(), writer(34)) }()
 		eventually(t, "the claim waits", func() bool {
@@ -132,8 +133,10 @@ func TestClaimEvicts(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, s, Config{})
 				idle, done := make(chan struct{}), make(chan error, 1)
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
 				go func() {
-					done <- e.store.InTx(t.Context(), writer(33), func(ctx context.Context, tx pgx.Tx) error {
+					done <- e.store.InTx(ctx, writer(33), func(ctx context.Context, tx pgx.Tx) error {
 						err := update(1)(ctx, tx)
 						if checked {
 							_, err2 := tx.Exec(ctx, "select fence.ticket($1)", writer(33).String())
@@ -145,8 +148,6 @@ func TestClaimEvicts(t *testing.T) {
 				}()
 				<-idle
 				evicter := newStore(t, e.pool, Config{ClaimWait: 50 * time.Millisecond, Evict: true})
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
 				if err := evicter.InTx(ctx, writer(34), update(1)); err != nil {
 					t.Error(err)
 				}

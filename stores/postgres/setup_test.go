@@ -5,9 +5,44 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/migrations"
 )
+
+// A schema that was removed and installed again under live connections takes a
+// few refusals to notice, and lets nothing stale through.
+func TestReinstalled(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testenv.Postgres(t), Config{})
+	pool := openPool(t, e.url, inMode(pgx.QueryExecModeCacheStatement, 1))
+	store := newStore(t, pool, Config{})
+	for range 2 {
+		if err := store.InTx(t.Context(), writer(33), update(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := migrations.Config{Grant: []string{pool.Config().ConnConfig.User}}
+	if err := errors.Join(migrations.Down(t.Context(), e.admin, c), migrations.Up(t.Context(), e.admin, c)); err != nil {
+		t.Fatal(err)
+	}
+	applied := 2
+	for attempt := 1; ; attempt++ {
+		err := store.InTx(t.Context(), writer(33), update(1))
+		if err == nil {
+			applied++
+			break
+		}
+		if outcome := guard.OutcomeOf(err); attempt == 4 || outcome != guard.NotApplied && outcome != guard.Refused {
+			t.Fatalf("attempt %d: %v, outcome %v", attempt, err, outcome)
+		}
+	}
+	if got := n(t, e, 1); got != applied {
+		t.Errorf("n = %d, want %d", got, applied)
+	}
+}
 
 // What is wrong with the database's setup is said with what to do about it.
 func TestNotSetUp(t *testing.T) {

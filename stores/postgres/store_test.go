@@ -8,6 +8,20 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
+// Checks wait for claims in the order of resources, whatever order the caller
+// has: otherwise two transactions and two claims could wait in a ring.
+func TestChecksComeInOrder(t *testing.T) {
+	t.Parallel()
+	b, a, c := guard.Token{Resource: "b"}, guard.Token{Resource: "a"}, guard.Token{Resource: "c"}
+	for _, grants := range [][]grant{sorted(b, []guard.Token{a, c}), sorted(c, []guard.Token{b, a})} {
+		for i, want := range []guard.Token{a, b, c} {
+			if grants[i].token != want {
+				t.Errorf("place %d: %q, want %q", i, grants[i].token.Resource, want.Resource)
+			}
+		}
+	}
+}
+
 func TestInTx(t *testing.T) {
 	t.Parallel()
 	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
