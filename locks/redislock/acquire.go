@@ -35,6 +35,7 @@ func (l *Locker) acquire(ctx context.Context, resource string, mode guard.Mode, 
 func (le *lease) acquire(ctx context.Context, op string) error {
 	l := le.locker
 	if err := l.add(le); err != nil {
+		le.absent = true
 		return err
 	}
 	if err := le.queueUp(ctx, op); err != nil {
@@ -72,9 +73,9 @@ func (le *lease) queueUp(ctx context.Context, op string) error {
 		le.absent = true
 		return err
 	}
-	le.doubtful = true // until there is an answer
+	le.doubtful.Store(true) // until there is an answer
 	r, err := le.ask(ctx, op)
-	le.doubtful = r.doubtful
+	le.doubtful.Store(r.doubtful)
 	if err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func (le *lease) queueUp(ctx context.Context, op string) error {
 func (le *lease) giveUp(ctx context.Context, err error) error {
 	cause := le.end(errAbandoned)
 	switch {
-	case errors.Is(err, locks.ErrClosed) && le.absent:
-	case le.absent, errors.Is(cause, errGone) && !le.doubtful:
+	case le.absent:
+	case errors.Is(cause, errGone) && !le.doubtful.Load():
 	case errors.Is(cause, locks.ErrClosed): // Close gives it up
 	default:
 		le.sweep()

@@ -40,11 +40,10 @@ type lease struct {
 	cancel context.CancelCauseFunc
 	// granted is closed when Redis has granted the lock.
 	granted chan struct{}
-	// absent: there is nothing in Redis to be given up. doubtful: a request to
-	// acquire was not answered, so it may be carried out later. Both belong to
-	// the acquisition, and do not change when it has returned.
-	absent   bool
-	doubtful bool
+	// doubtful: a request to acquire was not answered (yet), so it may be
+	// carried out later.
+	doubtful atomic.Bool
+	absent   bool // there is nothing in Redis to be given up
 	ending   atomic.Bool
 	released atomic.Bool
 	beating  sync.Mutex // held while keep runs
@@ -191,7 +190,9 @@ func (le *lease) extend(sent time.Time) {
 	}
 }
 
-// grant takes the number, from whichever answer or message says it first.
+// grant takes the number, from whichever answer or message says it first. A
+// second one is not this grant: Redis has lost that, and a late request to
+// acquire was carried out in its place.
 func (le *lease) grant(number int64) {
 	le.mu.Lock()
 	select {
@@ -200,8 +201,15 @@ func (le *lease) grant(number int64) {
 		le.token.Number = number
 		close(le.granted)
 	}
+	first := le.token.Number
 	next := time.Until(le.sent.Add(le.locker.config.TTL / 3))
 	le.mu.Unlock()
+	if number != first {
+		le.doubtful.Store(true)
+		le.lose(errGone)
+		le.sweep()
+		return
+	}
 	le.schedule(next)
 }
 
@@ -217,24 +225,30 @@ func (le *lease) schedule(d time.Duration) {
 // keep keeps the lease alive, and asks whether it is granted.
 func (le *lease) keep() {
 	if !le.beating.TryLock() {
-		return
+		return // the one that runs schedules the next
 	}
-	defer le.beating.Unlock()
+	r, err := le.askToKeep()
+	le.beating.Unlock()
+	switch {
+	case err != nil || le.ctx.Err() != nil:
+	case r.state == isGranted || r.state == isWaiting:
+		le.heard(r)
+	default:
+		le.lose(errGone)
+	}
+}
+
+// askToKeep asks until the lease is over: also what is no passing trouble for
+// Redis, like a lack of memory, may pass in time.
+func (le *lease) askToKeep() (reply, error) {
 	for {
 		r, err := le.ask(le.ctx, opKeep)
-		switch {
-		case le.ctx.Err() != nil:
-			return
-		case err == nil && (r.state == isGranted || r.state == isWaiting):
-			le.heard(r)
-			return
-		case err == nil:
-			le.lose(errGone)
-			return
+		if err == nil || le.ctx.Err() != nil {
+			return r, err
 		}
 		le.locker.config.Logger.Warn("keep lock alive", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
 		if !sleep(le.ctx, maxPause) {
-			return
+			return r, err
 		}
 	}
 }
@@ -244,7 +258,7 @@ func (le *lease) keep() {
 // is kept from bringing it back: nobody would hold that lock (I8).
 func (le *lease) leave(ctx context.Context) (found bool, err error) {
 	op := opLeave
-	if le.doubtful {
+	if le.doubtful.Load() {
 		op = opBury
 	}
 	r, err := le.ask(ctx, op)

@@ -108,6 +108,7 @@ func final(err error) bool {
 // it as this package does.
 func explain(err error) error {
 	switch {
+	case errors.Is(err, errPolicy):
 	case goredis.HasErrorPrefix(err, "NOPERM"):
 		return fmt.Errorf("user may not do what these locks need (~prefix* &prefix* and +@read +@write +@scripting +publish +subscribe +info): %w", err)
 	case goredis.HasErrorPrefix(err, "unknown command"):
