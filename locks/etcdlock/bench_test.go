@@ -173,7 +173,7 @@ func contend(b *testing.B, contenders []contender, hold time.Duration) (took []t
 				grants[i]++
 				mu.Unlock()
 				if hold > 0 {
-					time.Sleep(hold)
+					<-time.After(hold)
 				}
 				mu.Lock()
 				last, unlocked = i, time.Now()

@@ -42,9 +42,11 @@ func TestConfig(t *testing.T) {
 // TestExample runs the package's example: on its own, an example cannot start
 // an etcd.
 func TestExample(t *testing.T) {
+	t.Parallel()
 	etcd := testenv.Etcd(t)
-	t.Setenv("ETCD_ENDPOINT", etcd.Endpoints()[0])
-	Example()
+	if err := shipOrders(testContext(t), etcd.Endpoints()[0]); err != nil {
+		t.Fatal(err)
+	}
 	answer, err := connect(t, etcd, etcd.Endpoints()...).Get(testContext(t), "fence/locks/.issuer")
 	if err != nil || len(answer.Kvs) != 1 {
 		t.Errorf("issuer after the example: %v, %v", answer, err)
