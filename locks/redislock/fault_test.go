@@ -1,0 +1,204 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/redislock"
+)
+
+// TestLateRequest: a request to acquire that arrives after its acquisition was
+// given up makes no lock that nobody holds (I8).
+func TestLateRequest(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	locker := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
+	for op, first := range map[string]string{"bury": "gone", "leave": "gone"} {
+		a := redislock.NewAcquisition(locker, op)
+		if state, err := a.Ask(testContext(t), op); state != first || err != nil {
+			t.Fatalf("%s: %s, %v", op, state, err)
+		}
+		want := map[string]string{"bury": "dead", "leave": "granted"}[op]
+		for _, late := range []string{"acquire", "try"} {
+			if state, err := a.Ask(testContext(t), late); state != want || err != nil {
+				t.Errorf("%s after %s: %s, %v; want %s", late, op, state, err, want)
+			}
+		}
+	}
+	s.wantNoEntries(t, "bury")
+	ttl := s.client.PTTL(testContext(t), s.client.Keys(testContext(t), s.key("bury", "grave:*")).Val()[0]).Val()
+	if ttl <= 0 || ttl > longTTL {
+		t.Errorf("grave ends in %v", ttl)
+	}
+}
+
+// TestHangingService: what is asked of a Redis that hangs ends in time, and
+// nothing is left of it when it runs on.
+func TestHangingService(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
+	locker := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
+	released, closed := mustAcquire(t, locker.Acquire, "released"), mustAcquire(t, locker.Acquire, "closed")
+	s.redis.Freeze(t)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if lease, err := locker.Acquire(ctx, "r"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("acquire = %v, %v", lease, err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("Acquire returned %v after its ctx had ended", took)
+	}
+	start = time.Now()
+	if err := released.Release(ctx); err == nil {
+		t.Error("release at a service that hangs returned nil")
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("Release took %v", took)
+	}
+	start = time.Now()
+	if err := locker.Close(); err == nil {
+		t.Error("Close at a service that hangs returned nil")
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	if err := closed.Err(); !errors.Is(err, locks.ErrLost) || !errors.Is(err, locks.ErrClosed) {
+		t.Errorf("Err after Close: %v", err)
+	}
+	s.redis.Thaw(t)
+	mustRelease(t, mustAcquire(t, s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()).Acquire, "r"))
+}
+
+// TestClose gives up what is held and what waits.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	locker, other := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
+	held := mustAcquire(t, locker.Acquire, "held")
+	next := background(t, testContext(t), other.Acquire, "held")
+	s.awaitEntries(t, "held", 2)
+	theirs := mustAcquire(t, other.Acquire, "theirs")
+	waiting := background(t, testContext(t), locker.Acquire, "theirs")
+	s.awaitEntries(t, "theirs", 2)
+	if err := locker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantLost(t, held)
+	if err := held.Release(testContext(t)); !errors.Is(err, locks.ErrClosed) {
+		t.Errorf("release after Close: %v", err)
+	}
+	mustRelease(t, wantGrant(t, next))
+	if g := <-waiting; !errors.Is(g.err, locks.ErrClosed) {
+		t.Errorf("waiter of a closed locker: %v, %v", g.lease, g.err)
+	}
+	s.awaitEntries(t, "theirs", 1)
+	mustRelease(t, theirs)
+	if lease, err := locker.Acquire(testContext(t), "r"); !errors.Is(err, locks.ErrClosed) {
+		t.Errorf("acquire after Close = %v, %v", lease, err)
+	}
+	if err := locker.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+// TestDeadReader: one that crashed keeps a writer out for its own time only, and
+// does not end the others (Redisson #2144).
+func TestDeadReader(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	link := newLink(t, s.Addr())
+	live, crashing := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: shortTTL}, link.Addr())
+	reader, dead := mustAcquire(t, live.AcquireShared, "r"), mustAcquire(t, crashing.AcquireShared, "r")
+	link.Refuse(true)
+	wantLost(t, dead)
+	s.awaitEntries(t, "r", 1)
+	wantHeld(t, reader)
+	waiting := background(t, testContext(t), live.Acquire, "r")
+	s.awaitEntries(t, "r", 2)
+	wantHeld(t, reader)
+	mustRelease(t, reader)
+	writer := wantGrant(t, waiting)
+	wantRising(t, dead, writer)
+	mustRelease(t, writer)
+}
+
+// TestDeadWaiter: one that crashed at the head of the queue keeps those behind
+// it waiting for its TTL only, although the lock is granted to it.
+func TestDeadWaiter(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	link := newLink(t, s.Addr())
+	live, crashing := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: shortTTL}, link.Addr())
+	held := mustAcquire(t, live.Acquire, "r")
+	dead := background(t, testContext(t), crashing.Acquire, "r")
+	s.awaitEntries(t, "r", 2)
+	waiting := background(t, testContext(t), live.Acquire, "r")
+	s.awaitEntries(t, "r", 3)
+	link.Refuse(true)
+	mustRelease(t, held)
+	if g := <-dead; !errors.Is(g.err, locks.ErrLost) {
+		t.Errorf("waiter without a service: %v, %v", g.lease, g.err)
+	}
+	next := wantGrant(t, waiting)
+	wantRising(t, held, next)
+	mustRelease(t, next)
+}
+
+// TestLostWakeups (rueidis #602, Redisson #3891): with messages that get lost
+// all the time, everybody still gets the lock, at the latest by asking.
+func TestLostWakeups(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
+	stop, killing := make(chan struct{}), sync.WaitGroup{}
+	killing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.client.ClientKillByFilter(testContext(t), "TYPE", "pubsub")
+			}
+		}
+	})
+	var work sync.WaitGroup
+	for range 10 {
+		locker := s.locker(t, redislock.Config{TTL: longTTL, FallbackPoll: 50 * time.Millisecond}, s.Addr())
+		work.Go(func() {
+			for range 5 {
+				lease, err := locker.Acquire(testContext(t), "r")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := lease.Release(testContext(t)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	close(stop)
+	killing.Wait()
+}
+
+// TestHead: the first waiter takes over as soon as the holder's time is over,
+// not when it asks the next time.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	link := newLink(t, s.Addr())
+	const ttl = 2 * time.Second
+	crashing := s.locker(t, redislock.Config{TTL: ttl}, link.Addr())
+	dead := mustAcquire(t, crashing.Acquire, "r")
+	link.Refuse(true)
+	live := s.locker(t, redislock.Config{TTL: 10 * time.Minute, FallbackPoll: 3 * time.Minute}, s.Addr())
+	next := mustAcquire(t, live.Acquire, "r")
+	wantRising(t, dead, next)
+}

@@ -1,0 +1,191 @@
+package redislock_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/redislock"
+)
+
+// TestScriptIsFlushed all the time: nobody notices.
+func TestScriptIsFlushed(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
+	lockers := []*redislock.Locker{
+		s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()),
+	}
+	held := mustAcquire(t, lockers[0].Acquire, "held")
+	stop, flushing := make(chan struct{}), sync.WaitGroup{}
+	flushing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.client.ScriptFlush(testContext(t))
+			}
+		}
+	})
+	var work sync.WaitGroup
+	for i := range 6 {
+		locker := lockers[i%2]
+		work.Go(func() {
+			for range 20 {
+				lease, err := locker.Acquire(testContext(t), "r")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := lease.Release(testContext(t)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	first := held.Deadline()
+	await(t, func() bool { return held.Deadline().After(first) }) // renewed meanwhile
+	close(stop)
+	flushing.Wait()
+	mustRelease(t, held)
+}
+
+// TestEviction: a Redis that may evict locks or numbers is refused.
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
+	set := func(policy string) {
+		t.Helper()
+		if err := s.client.ConfigSet(testContext(t), "maxmemory-policy", policy).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, policy := range []string{"allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"} {
+		set(policy)
+		for _, acquire := range []acquireFunc{
+			s.locker(t, redislock.Config{}, s.Addr()).Acquire, s.locker(t, redislock.Config{}, s.Addr()).TryAcquireShared,
+		} {
+			lease, err := acquire(testContext(t), "r")
+			if lease != nil || err == nil || !strings.Contains(err.Error(), "maxmemory-policy "+policy) {
+				t.Errorf("acquire = %v, %v", lease, err)
+			}
+		}
+	}
+	s.awaitEntries(t, "r", 0)
+	mustRelease(t, mustAcquire(t, s.locker(t, redislock.Config{SkipPolicyCheck: true}, s.Addr()).Acquire, "r"))
+
+	// It is asked again when it has changed: after a restart, or a failover.
+	set("noeviction")
+	locker := s.locker(t, redislock.Config{}, s.Addr())
+	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	set("allkeys-lru")
+	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	s.client.ScriptFlush(testContext(t))
+	if lease, err := locker.Acquire(testContext(t), "r"); err == nil {
+		t.Errorf("acquire of a new server = %v", lease.Token())
+	}
+}
+
+// TestPermissions: what the user may not do is said clearly, and what is not
+// needed is not missed.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
+	open := func(name string, rules ...any) *redislock.Locker {
+		t.Helper()
+		args := append([]any{"ACL", "SETUSER", name, "on", ">secret", "~" + s.prefix + "*"}, rules...)
+		if err := s.client.Do(testContext(t), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Username: name, Password: "secret"})
+		t.Cleanup(func() { client.Close() })
+		return newLocker(t, client, redislock.Config{Prefix: s.prefix, FallbackPoll: 50 * time.Millisecond})
+	}
+	least := []any{"+@read", "+@write", "+@scripting", "+time", "+publish", "+subscribe", "+ping", "+info", "&" + s.prefix + "*"}
+	for name, test := range map[string]struct {
+		rules []any
+		want  string
+	}{
+		"noeval": {append(least[:len(least):len(least)], "-@scripting"), "evalsha"},
+		"noinfo": {append(least[:len(least):len(least)], "-info"), "INFO is not permitted"},
+		"nokeys": {append(least[:len(least):len(least)], "resetkeys", "~other"), "keys"},
+	} {
+		lease, err := open(name, test.rules...).Acquire(testContext(t), "r")
+		if lease != nil || err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: acquire = %v, %v", name, lease, err)
+		}
+	}
+	s.awaitEntries(t, "r", 0)
+	for name, rules := range map[string][]any{
+		"least": least, "nochannels": append(least[:len(least):len(least)], "resetchannels"),
+	} {
+		locker := open(name, rules...)
+		held := mustAcquire(t, locker.Acquire, name)
+		waiting := background(t, testContext(t), locker.Acquire, name)
+		s.awaitEntries(t, name, 2)
+		mustRelease(t, held)
+		mustRelease(t, wantGrant(t, waiting)) // by asking, if not by a message
+	}
+}
+
+// TestMemoryIsFull: then nothing is granted, and all that is held can be
+// released; what is lost meanwhile is found later.
+func TestMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
+	locker := s.locker(t, redislock.Config{TTL: longTTL, FallbackPoll: 50 * time.Millisecond}, s.Addr())
+	limit := func(bytes string) {
+		t.Helper()
+		if err := s.client.ConfigSet(testContext(t), "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := mustAcquire(t, locker.Acquire, "r")
+	waiting := background(t, testContext(t), locker.Acquire, "r")
+	s.awaitEntries(t, "r", 2)
+	limit("1")
+	if lease, err := locker.TryAcquire(testContext(t), "other"); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("acquire without memory = %v, %v", lease, err)
+	}
+	mustRelease(t, held)
+	s.awaitEntries(t, "r", 1)
+	s.wantNoEntries(t, "other")
+	limit("0")
+	next := wantGrant(t, waiting)
+	wantRising(t, held, next)
+	mustRelease(t, next)
+}
+
+func (s *service) wantNoEntries(tb testing.TB, resource string) {
+	tb.Helper()
+	if members := s.members(tb, resource); len(members) != 0 {
+		tb.Errorf("members of %q: %q", resource, members)
+	}
+}
+
+// TestForeignKeys: where somebody else has put a key in the place of a lock's,
+// there is an error, and no lock.
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	locker := s.locker(t, redislock.Config{}, s.Addr())
+	for _, which := range []string{"number", "held", "queue", "until"} {
+		if err := s.client.RPush(testContext(t), s.key(which, which), "what").Err(); err != nil {
+			t.Fatal(err)
+		}
+		lease, err := locker.TryAcquire(testContext(t), which)
+		if lease != nil || err == nil || errors.Is(err, locks.ErrHeld) || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("%s: acquire = %v, %v", which, lease, err)
+		}
+		if keys := s.client.Keys(testContext(t), s.key(which, "held")).Val(); which != "held" && len(keys) != 0 {
+			t.Errorf("%s: %q", which, keys)
+		}
+	}
+}
