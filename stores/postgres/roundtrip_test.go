@@ -103,3 +103,23 @@ func TestNoTransactionID(t *testing.T) {
 		}
 	})
 }
+
+// Fifty fenced transactions add no byte of WAL. The server has some of its own
+// to write now and then, but not each time.
+func TestNoWAL(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testenv.StartPostgres(t, testenv.PostgresConfig{Settings: map[string]string{"autovacuum": "off"}}), Config{})
+	read := func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, "select 1").Scan(new(int)) }
+	if err := e.store.InTx(t.Context(), writer(33), read); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no WAL is written", func() bool {
+		before := query[string](t, e.pool, "select pg_current_wal_insert_lsn()::text")
+		for range 50 {
+			if err := e.store.InTx(t.Context(), writer(33), read); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return query[string](t, e.pool, "select pg_current_wal_insert_lsn()::text") == before
+	})
+}
