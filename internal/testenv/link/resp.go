@@ -151,7 +151,7 @@ func readHead(r *bufio.Reader) (line []byte, n int, err error) {
 	if len(line) < len("*\r\n") {
 		return nil, 0, errUnreadable
 	}
-	if bytes.IndexByte([]byte("$!=*~>%|"), line[0]) >= 0 {
+	if strings.IndexByte("$!=*~>%|", line[0]) >= 0 {
 		n, err = strconv.Atoi(string(bytes.TrimSpace(line[1:])))
 		if err != nil || n > 1<<26 {
 			return nil, 0, errUnreadable
