@@ -105,7 +105,7 @@ func (r *batchRun) send(ctx context.Context, b *pgx.Batch) error {
 		err = errors.New("no reply to COMMIT")
 	}
 	r.rollback(ctx)
-	clear(r.session.tickets)
+	r.doubt()
 	var unqueued pgx.ErrPreprocessingBatch
 	if !sent || errors.As(err, &unqueued) {
 		err = unsentError{r.store.explain(err)}
@@ -137,10 +137,11 @@ func (r *batchRun) queue(b *pgx.Batch) *pgx.Batch {
 		if err := row.Scan(&text); err != nil {
 			return err
 		}
-		if text == nil {
-			return nil
+		var ticket []byte
+		if text != nil {
+			ticket = []byte(*text)
 		}
-		return r.collect(0, [][]byte{[]byte(*text)})
+		return r.collect(0, [][]byte{ticket})
 	})
 	out.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
 		r.committed = tag.String() == commitTag

@@ -29,13 +29,19 @@ func (w *work) commit(ctx context.Context) error {
 
 func (w *work) commitFailed(ctx context.Context, err error) error {
 	w.rollback(ctx)
-	for _, g := range w.grants {
-		delete(w.session.tickets, g.token)
-	}
+	w.doubt()
 	if isError(err, noSuchStatement) {
 		w.unprepare(ctx)
 	}
 	return w.settled("commit", w.refusal(err))
+}
+
+// doubt forgets the tickets with which a check has just failed; an error of
+// COMMIT itself says nothing against them.
+func (w *work) doubt() {
+	for _, g := range w.grants[w.passed:] {
+		delete(w.session.tickets, g.token)
+	}
 }
 
 func (w *work) sendCommit(ctx context.Context) (tag string, err error) {
@@ -74,7 +80,11 @@ func (w *work) commitMessage() string {
 // collect reads the row of the i-th check: a ticket, if the database had to
 // decide.
 func (w *work) collect(i int, row [][]byte) error {
-	if i >= len(w.grants) || len(row) != 1 || row[0] == nil {
+	if i >= len(w.grants) || len(row) != 1 {
+		return nil
+	}
+	w.passed = i + 1
+	if row[0] == nil {
 		return nil
 	}
 	if t, err := parseTicket(row[0]); err == nil { // otherwise the next check asks again

@@ -41,8 +41,8 @@ func (w *work) command(ctx context.Context, name, sql string) (*pgconn.Statement
 	return undescribed, nil
 }
 
-// maxCommands bounds what a connection keeps of those; there are 41 ways to
-// begin.
+// maxCommands bounds what a connection keeps of those: all 45 ways to begin, and
+// some.
 const maxCommands = 64
 
 // checkAndCommit returns what the transaction ends with.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
@@ -19,6 +21,29 @@ func TestChecksComeInOrder(t *testing.T) {
 				t.Errorf("place %d: %q, want %q", i, grants[i].token.Resource, want.Resource)
 			}
 		}
+	}
+}
+
+// PostgreSQL tells prepared statements apart by the first 63 bytes of their
+// names.
+func TestNamesOfBegin(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{}
+	for _, level := range []pgx.TxIsoLevel{"", pgx.Serializable, pgx.RepeatableRead, pgx.ReadCommitted, pgx.ReadUncommitted} {
+		for _, access := range []pgx.TxAccessMode{"", pgx.ReadWrite, pgx.ReadOnly} {
+			for _, deferrable := range []pgx.TxDeferrableMode{"", pgx.Deferrable, pgx.NotDeferrable} {
+				text := beginText(level, access, deferrable)
+				name := beginPrefix + text
+				name = name[:min(len(name), 63)]
+				if other, taken := names[name]; taken {
+					t.Errorf("%q and %q", text, other)
+				}
+				names[name] = text
+			}
+		}
+	}
+	if len(names) >= maxCommands {
+		t.Errorf("%d ways to begin", len(names))
 	}
 }
 

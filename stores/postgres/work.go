@@ -29,6 +29,7 @@ type work struct {
 	conn    *pgx.Conn
 	session *session
 	tx      *fencedTx
+	passed  int // checks
 	fresh   []fresh
 }
 
