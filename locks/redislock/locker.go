@@ -40,8 +40,10 @@ type Locker struct {
 
 // New returns a Locker that uses client, which stays the caller's: it must
 // outlive the Locker. The client is one of a single server, of a primary found
-// by Sentinel, or of a Cluster, and has a ReadTimeout. Nothing is sent to Redis
-// yet.
+// by Sentinel, or of a Cluster, and has a ReadTimeout. With its option
+// ContextTimeoutEnabled a request to a Redis that hangs ends when it is given
+// up; without, it goes on in the background for as long as the client's timeouts
+// let it. Nothing is sent to Redis yet.
 func New(client goredis.UniversalClient, config Config) (*Locker, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -109,8 +111,9 @@ func (l *Locker) TryAcquireShared(ctx context.Context, resource string) (locks.L
 
 // Close ends every lease that is still held, as lost, and every acquisition
 // that still waits, gives them up in Redis, and returns when all goroutines
-// have ended: requests under way are waited for, as long as the timeouts of the
-// client let them go on. The error tells that something could not be given up
+// have ended. At a Redis that hangs that is some seconds if the client has
+// ContextTimeoutEnabled, and else when its timeouts have ended the requests
+// under way, half a minute by default. The error tells that something could not be given up
 // within two seconds; it then ends by its time. A second Close returns nil.
 func (l *Locker) Close() error {
 	ended := l.shut()
