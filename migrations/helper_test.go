@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,11 +30,15 @@ var levels = []string{"read committed", "repeatable read", "serializable"}
 type database struct {
 	url    string
 	server *testenv.PostgresServer
+
+	watching sync.Mutex
+	watch    *pgx.Conn // what until polls on
 }
 
 func install(t *testing.T, s *testenv.PostgresServer) *database {
 	t.Helper()
 	d := &database{url: s.Database(t), server: s}
+	t.Cleanup(d.stopWatching)
 	if err := migrations.Up(t.Context(), d.url, migrations.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +69,12 @@ func (d *database) login(t *testing.T, attrs string) (name, url string) {
 
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.RuntimeParams["statement_timeout"] = strconv.FormatInt(patience.Milliseconds(), 10)
+	conn, err := pgx.ConnectConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,13 +222,36 @@ func (d *database) gone(t *testing.T, conn *pgx.Conn) {
 // until waits until a query returns true.
 func (d *database) until(t *testing.T, sql string) {
 	t.Helper()
-	conn := d.open(t)
-	defer conn.Close(context.Background())
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	for deadline := time.Now().Add(patience); !query[bool](t, conn, sql); <-poll.C {
+	for deadline := time.Now().Add(patience); !d.look(t, sql); <-poll.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", patience, sql)
 		}
+	}
+}
+
+// look runs a query on a connection that the tests of a database share.
+func (d *database) look(t *testing.T, sql string) (found bool) {
+	t.Helper()
+	d.watching.Lock()
+	defer d.watching.Unlock()
+	var err error
+	if d.watch == nil {
+		if d.watch, err = pgx.Connect(t.Context(), d.url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.watch.QueryRow(t.Context(), sql).Scan(&found); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (d *database) stopWatching() {
+	d.watching.Lock()
+	defer d.watching.Unlock()
+	if d.watch != nil {
+		_ = d.watch.Close(context.Background())
 	}
 }
