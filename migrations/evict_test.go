@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +144,13 @@ func TestEvictionSparesCurrent(t *testing.T) {
 		exec(t, s.next, "select fence.claim($1, '0', true)", s.r.writer(34))
 		fails(t, s.next, "TK001", "select fence.claim($1, '0', true)", s.r.writer(33))
 		exec(t, s.old, "select 1") // a claim that changes nothing evicts nobody
-		got := evicted(t, s.next, s.r, 34)
+		named := list(t, s.next, "select pid::text from fence.blockers($1) order by 1", string(s.r))
+		want := []string{strconv.Itoa(int(s.old.PgConn().PID())), strconv.Itoa(int(checked.PgConn().PID()))}
+		slices.Sort(want)
+		if !slices.Equal(named, want) { // not who is merely present under the current epoch
+			t.Errorf("blockers are %q, want %q", named, want)
+		}
+		got := evicted(t, s.next, s.r, int64(34))
 		if !slices.Equal(got, []uint32{s.old.PgConn().PID()}) {
 			t.Errorf("evicted %v, want only %d", got, s.old.PgConn().PID())
 		}
@@ -199,11 +206,11 @@ func TestEvictionKeepsToItsResource(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
 		other := install(t, d.server)
 		one, two, far := d.cast(t), d.cast(t), other.cast(t)
-		for _, s := range []*stage{one, two, far} {
+		for _, s := range []*stage{far, two, one} {
 			exec(t, s.old, "begin")
 			exec(t, s.old, presence, s.ticket.seq, s.ticket.epoch)
 			exec(t, s.old, "select fence.check($1)", s.r.writer(33))
-			// Even if all of it, lock for lock, but for the database, looked alike:
+			// Even if it looked alike lock for lock, but for the database:
 			exec(t, far.old, presence, s.ticket.seq, s.ticket.epoch)
 		}
 		exec(t, one.next, "select fence.claim($1, '0', true)", one.r.writer(34))

@@ -184,19 +184,27 @@ func TestUpAtOnce(t *testing.T) {
 	})
 }
 
-// The same in a cluster that has never seen the role.
+// The same in a cluster that has never seen the role: another database makes
+// it, and grants it what it needs, at the very same time.
 func TestUpAtOnceInNewCluster(t *testing.T) {
 	t.Parallel()
 	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
 		t.Parallel()
-		private := testenv.StartPostgres(t, testenv.PostgresConfig{Major: s.Major()})
-		var group errgroup.Group
-		for range 8 {
-			url := private.Database(t)
-			group.Go(func() error { return migrations.Up(t.Context(), url, migrations.Config{}) })
-		}
-		if err := group.Wait(); err != nil {
-			t.Fatal(describe(err))
+		d := &database{server: testenv.StartPostgres(t, testenv.PostgresConfig{Major: s.Major()})}
+		d.url = d.server.Database(t)
+		t.Cleanup(d.stopWatching)
+		for _, sql := range []string{"create role fence_owner nologin", "grant pg_signal_backend, pg_read_all_stats to fence_owner"} {
+			other := d.open(t)
+			exec(t, other, "begin; "+sql)
+			up := &call{done: make(chan error, 1)}
+			url := d.server.Database(t)
+			go func() { up.done <- migrations.Up(t.Context(), url, migrations.Config{}) }()
+			d.until(t, fmt.Sprintf("select exists (select from pg_stat_activity where %d = any (pg_blocking_pids(pid)))", other.PgConn().PID()))
+			exec(t, other, "commit")
+			if err := up.end(t); err != nil {
+				t.Errorf("%s: %v", sql, describe(err))
+			}
+			exec(t, other, "revoke pg_signal_backend, pg_read_all_stats from fence_owner")
 		}
 	})
 }
