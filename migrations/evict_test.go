@@ -215,6 +215,9 @@ func TestEvictionKeepsToItsResource(t *testing.T) {
 		}
 		exec(t, one.next, "select fence.claim($1, '0', true)", one.r.writer(34))
 		d.gone(t, one.old)
+		if got := evicted(t, one.next, one.r, int64(99)); len(got) != 0 {
+			t.Errorf("evicted %v", got)
+		}
 		exec(t, two.old, "commit")
 		exec(t, far.old, "commit")
 	})
