@@ -67,35 +67,40 @@ func (le *lease) queueUp(ctx context.Context, wait bool) (view, error) {
 		return view{}, err
 	}
 	le.watch.Reset(watchAfter)
-	for err == nil && seen.ahead != "" {
-		seen, err = l.follow(ctx, &le.place, seen)
+	for pause := minPause; err == nil && seen.ahead != ""; {
+		var broken error
+		if seen, broken, err = l.follow(ctx, &le.place, seen); broken == nil {
+			pause = minPause
+			continue
+		}
+		// Without watches this is a poll.
+		l.config.Logger.Debug("watch ended", keyHolder, le.place.holder, keyError, broken)
+		sleep(ctx, pause)
+		pause = min(2*pause, maxPause)
 	}
 	return seen, err
 }
 
 // follow waits until the key ahead is gone, or until it may have missed that,
-// and looks again.
-func (l *Locker) follow(ctx context.Context, p *place, seen view) (view, error) {
+// for a reason that it returns as broken; then it looks again.
+func (l *Locker) follow(ctx context.Context, p *place, seen view) (now view, broken, err error) {
 	// The watch starts now, not at the revision of seen: etcd serves watches
 	// that start in the past from a loop that runs every 100 ms. What happened
 	// between the two must be looked at instead.
 	w := l.watchDelete(ctx, seen.ahead, 0)
 	defer w.stop()
-	rev, err := w.created(ctx)
-	if err == nil && rev > seen.rev {
-		now, err := l.look(ctx, p)
+	rev, broken := w.created(ctx)
+	if broken == nil && rev > seen.rev {
+		now, err = l.look(ctx, p)
 		if err != nil || now.ahead != seen.ahead {
-			return now, err
+			return now, nil, err
 		}
 	}
-	if err == nil {
-		err = w.deleted(ctx)
+	if broken == nil {
+		broken = w.deleted(ctx)
 	}
-	if err != nil && ctx.Err() == nil {
-		l.config.Logger.Debug("watch ended", keyHolder, p.key, keyError, err)
-		sleep(ctx, minPause)
-	}
-	return l.look(ctx, p)
+	now, err = l.look(ctx, p)
+	return now, broken, err
 }
 
 // grant makes the token, unless the lease was lost on the way.

@@ -22,7 +22,8 @@ func TestAuthTokenExpires(t *testing.T) {
 	t.Parallel()
 	const tokenTTL = time.Second
 	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{Auth: true, AuthTokenTTL: int(tokenTTL / time.Second)}))
-	a, b := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr()), s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
+	count := counter{Link: newLink(t, s.Addr())}
+	a, b := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr()), s.locker(t, etcdlock.Config{TTL: longTTL}, count.Addr())
 	first := mustAcquire(t, a.Acquire, "r")
 	other := mustAcquire(t, b.Acquire, "other") // keeps a watch stream open that was authenticated now
 	got := start(t, b.Acquire, "r")
@@ -33,10 +34,16 @@ func TestAuthTokenExpires(t *testing.T) {
 		t.Fatalf("waiter whose authentication expired: %v", err)
 	}
 
-	// A new wait on the old watch stream.
+	// A new wait, on the watch stream of the expired authentication: it gets a
+	// new one, instead of a poll.
 	second := mustAcquire(t, a.Acquire, "r")
+	before := count.since()
 	got = start(t, b.Acquire, "r")
 	s.awaitKeys(t, "r", 2)
+	<-time.After(2 * time.Second)
+	if polls := count.since(); len(polls) > 6 {
+		t.Errorf("a wait of two seconds cost %d requests, the one before %d", len(polls), len(before))
+	}
 	mustRelease(t, second)
 	if err := <-got; err != nil {
 		t.Fatal(err)
