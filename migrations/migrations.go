@@ -286,7 +286,9 @@ func grant(ctx context.Context, db *sql.DB, roles []string) error {
 			return errors.New("grant to PUBLIC: whoever may claim can lock all others out of a resource, so name the roles that need it")
 		}
 		name := pgx.Identifier{role}.Sanitize()
-		_, err := db.ExecContext(ctx, `SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), true)
+		// One transaction, and one at a time: the server refuses two that grant the same to somebody.
+		_, err := db.ExecContext(ctx, `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('fence.grant', 7203410));
+			SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), true)
 			  FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 			GRANT EXECUTE ON FUNCTION fence.claim(text, interval, boolean), fence.evict(text, bigint),
 			fence.blockers(text) TO `+name+`; GRANT SELECT ON fence.marks, fence.adoptions TO `+name)

@@ -167,15 +167,16 @@ func TestUpgradePath(t *testing.T) {
 	})
 }
 
-// Many instances of a program migrate at their start.
+// Many instances of a program migrate at their start, and grant.
 func TestUpAtOnce(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *database) {
+		role, _ := d.login(t, "")
 		var group errgroup.Group
 		for range 4 {
 			other := d.server.Database(t) // another database of the cluster, where the role is the same
 			for _, url := range []string{d.url, other} {
-				group.Go(func() error { return migrations.Up(t.Context(), url, migrations.Config{}) })
+				group.Go(func() error { return migrations.Up(t.Context(), url, migrations.Config{Grant: []string{role, role, role}}) })
 			}
 		}
 		if err := group.Wait(); err != nil {
