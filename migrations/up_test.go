@@ -185,6 +185,24 @@ func TestUpAtOnce(t *testing.T) {
 	})
 }
 
+// A bug that was here: of two that granted at the same time, one got "tuple
+// concurrently updated".
+func TestGrantAtOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *database) {
+		role, _ := d.login(t, "")
+		other := d.open(t)
+		exec(t, other, "begin; select pg_advisory_xact_lock(hashtextextended('fence.grant', 7203410)); grant select on fence.marks to "+role)
+		up := &call{done: make(chan error, 1)}
+		go func() { up.done <- migrations.Up(t.Context(), d.url, migrations.Config{Grant: []string{role}}) }()
+		d.until(t, fmt.Sprintf("select exists (select from pg_stat_activity where %d = any (pg_blocking_pids(pid)))", other.PgConn().PID()))
+		exec(t, other, "commit")
+		if err := up.end(t); err != nil {
+			t.Error(describe(err))
+		}
+	})
+}
+
 // The same in a cluster that has never seen the role: another database makes
 // it, and grants it what it needs, at the very same time.
 func TestUpAtOnceInNewCluster(t *testing.T) {
