@@ -176,7 +176,9 @@ func TestUpAtOnce(t *testing.T) {
 		for range 4 {
 			other := d.server.Database(t) // another database of the cluster, where the role is the same
 			for _, url := range []string{d.url, other} {
-				group.Go(func() error { return migrations.Up(t.Context(), url, migrations.Config{Grant: []string{role, role, role}}) })
+				group.Go(func() error {
+					return migrations.Up(t.Context(), url, migrations.Config{Grant: []string{role, role, role}})
+				})
 			}
 		}
 		if err := group.Wait(); err != nil {
