@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/internal/demo"
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
@@ -74,6 +76,7 @@ func TestDemo(t *testing.T) {
 	t.Run("terminated", func(t *testing.T) { t.Parallel(); testStopped(t, program, syscall.SIGTERM, 143) })
 	t.Run("killed", func(t *testing.T) { t.Parallel(); testStopped(t, program, syscall.SIGKILL, -1) })
 	t.Run("killed as a guest", func(t *testing.T) { t.Parallel(); testKilledGuest(t, program) })
+	t.Run("programs out of reach", func(t *testing.T) { t.Parallel(); testOutOfReach(t, program) })
 	t.Run("servers that are not there", func(t *testing.T) { t.Parallel(); testNoServers(t, program) })
 }
 
@@ -98,6 +101,48 @@ func testStopped(t *testing.T, program string, signal syscall.Signal, code int) 
 	if !strings.Contains(s.stderr.String(), "fenceproxy: stopped by SIG") || strings.Contains(out, "{") {
 		t.Errorf("stderr: %s\nstdout: %s", s.stderr.String(), out)
 	}
+}
+
+// testOutOfReach runs the demo as root from a checkout that root alone can reach,
+// where its Postgres may not run.
+func testOutOfReach(t *testing.T, program string) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	checkout := filepath.Join(t.TempDir(), "checkout")
+	if err := os.Mkdir(checkout, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	postgres, err := localserver.FindPostgres(t.Context(), filepath.Dir(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(checkout, fmt.Sprintf("postgres-%d", postgres.Major), "bin")
+	if err := os.CopyFS(filepath.Dir(bin), os.DirFS(filepath.Dir(postgres.Bin))); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(checkout, filepath.Base(program))
+	if err := os.Link(program, inside); err != nil {
+		t.Fatal(err)
+	}
+	// Without this one, etcd is in PATH.
+	if err := os.Symlink(filepath.Join(filepath.Dir(program), "etcd"), filepath.Join(checkout, "etcd")); err != nil {
+		t.Fatal(err)
+	}
+	// The temporary folder is open to all, as /tmp is.
+	if err := os.Chmod(filepath.Dir(t.TempDir()), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, inside)
+	s.until(t, "of its own ("+bin+")")
+	s.until(t, "PostgreSQL listens on")
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := s.wait(t); code != 143 {
+		t.Errorf("exit code %d\n%s%s", code, out, s.stderr.String())
+	}
+	checkGone(t, s.leftBehind())
 }
 
 func testNoServers(t *testing.T, program string) {

@@ -221,27 +221,71 @@ func stateOf(t *testing.T, pid int) string {
 	return state
 }
 
-// What root alone can reach is no use to a server that refuses to be root.
-func TestFindPostgresOutOfReach(t *testing.T) {
+// What root alone can reach is copied for a server that refuses to be root, to
+// where that server can reach it.
+func TestPostgresOutOfReach(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		return // everything that can be found can be run
 	}
 	testenv.Postgres(t)
-	usual, err := localserver.FindPostgres(t.Context())
+	program, err := localserver.FindPostgres(t.Context(), bin(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden := filepath.Join(t.TempDir(), "postgres-99", "bin") // t.TempDir is root's
-	if err := os.MkdirAll(hidden, 0o755); err != nil {
+	hiding := filepath.Join(t.TempDir(), "hiding")
+	if err := os.Mkdir(hiding, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"initdb", "postgres"} {
-		if err := os.WriteFile(filepath.Join(hidden, name), []byte("#!/bin/sh\necho 'postgres (PostgreSQL) 99.1'\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chmod(filepath.Dir(filepath.Dir(hiding)), 0o711); err != nil { // open, as /tmp is
+		t.Fatal(err)
 	}
-	found, err := localserver.FindPostgres(t.Context(), filepath.Dir(filepath.Dir(hidden)))
-	if err != nil || found != usual {
-		t.Errorf("found %+v (%v), want %+v", found, err, usual)
+	hidden := filepath.Join(hiding, fmt.Sprintf("postgres-%d", program.Major))
+	if err := os.CopyFS(hidden, os.DirFS(filepath.Dir(program.Bin))); err != nil {
+		t.Fatal(err)
+	}
+	found, err := localserver.FindPostgres(t.Context(), hiding)
+	if err != nil || found.Bin != filepath.Join(hidden, "bin") {
+		t.Fatalf("found %+v (%v), want the one in %s", found, err, hidden)
+	}
+	if same, err := localserver.FindPostgresMajor(program.Major, hiding); err != nil || same != found {
+		t.Errorf("found %+v (%v), want %+v", same, err, found)
+	}
+	data := filepath.Join(hiding, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := found.Start(t.Context(), data); err == nil || !strings.Contains(err.Error(), "root alone can reach") {
+		t.Errorf("started with data that root alone can reach: %v", err)
+	}
+	server, err := found.Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+}
+
+// A server that finds its port taken by somebody who was faster gets another.
+func TestPortTaken(t *testing.T) {
+	t.Parallel()
+	var tried []int
+	start := func(ports []int) error {
+		tried = append(tried, ports...)
+		if len(tried) > 2 {
+			return nil
+		}
+		return errors.New("listen tcp: bind: Address already in use")
+	}
+	if err := localserver.OnFreePorts(2, start); err != nil || len(tried) != 4 || tried[0] == tried[2] {
+		t.Errorf("ports %v, %v", tried, err)
+	}
+	other := errors.New("no luck today")
+	if err := localserver.OnFreePorts(1, func([]int) error { return other }); !errors.Is(err, other) {
+		t.Errorf("another error: %v", err)
+	}
+	calls := 0
+	err := localserver.OnFreePorts(1, func([]int) error { calls++; return syscall.EADDRINUSE })
+	if !errors.Is(err, syscall.EADDRINUSE) || calls != localserver.StartAttempts {
+		t.Errorf("always taken: %d attempts, %v", calls, err)
 	}
 }

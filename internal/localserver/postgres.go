@@ -3,94 +3,19 @@ package localserver
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
-
-// ErrMissing is behind the error of a server whose program is not on this
-// machine.
-var ErrMissing = errors.New("is not on this machine")
-
-// Postgres is the program of one PostgreSQL version on this machine.
-type Postgres struct {
-	// Bin is the folder with initdb and postgres.
-	Bin string
-	// Major is the version, e.g. 15.
-	Major int
-}
-
-// oldestPostgres is the first version that the fence runs on.
-const oldestPostgres = 14
-
-// FindPostgres returns the newest PostgreSQL in the folders of Debian
-// (/usr/lib/postgresql), in the folders postgres-* below each of dirs, or in
-// PATH. When this process is root it passes over those that the user whom the
-// server is to run as cannot reach, like those below /root. Without one its
-// error matches ErrMissing.
-func FindPostgres(ctx context.Context, dirs ...string) (Postgres, error) {
-	patterns := []string{"/usr/lib/postgresql/*/bin"}
-	for _, dir := range dirs {
-		patterns = append(patterns,
-			filepath.Join(dir, "postgres-*", "bin"), filepath.Join(dir, "postgres-*", "native", "bin"))
-	}
-	if path, err := exec.LookPath("postgres"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			patterns = append(patterns, filepath.Dir(path))
-		}
-	}
-	best, hidden := Postgres{}, ""
-	for _, pattern := range patterns {
-		bins, _ := filepath.Glob(pattern) // the patterns are well-formed
-		for _, bin := range bins {
-			p, ok := postgresIn(ctx, bin)
-			switch {
-			case !ok || p.Major <= best.Major:
-			case os.Geteuid() == 0 && !reachable(filepath.Join(p.Bin, "postgres")):
-				hidden = fmt.Sprintf(" (the one in %s can be reached by root only, and refuses to run as root)", p.Bin)
-			default:
-				best = p
-			}
-		}
-	}
-	if best.Major == 0 {
-		return best, fmt.Errorf("PostgreSQL %d or later %w%s", oldestPostgres, ErrMissing, hidden)
-	}
-	return best, nil
-}
-
-var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
-
-func postgresIn(ctx context.Context, bin string) (Postgres, bool) {
-	bin, err := filepath.EvalSymlinks(bin)
-	if err != nil {
-		return Postgres{}, false
-	}
-	for _, name := range []string{"initdb", "postgres"} {
-		if info, err := os.Stat(filepath.Join(bin, name)); err != nil || info.Mode()&0o111 == 0 {
-			return Postgres{}, false
-		}
-	}
-	out, err := exec.CommandContext(ctx, filepath.Join(bin, "postgres"), "--version").Output()
-	if err != nil {
-		return Postgres{}, false
-	}
-	match := versionPattern.FindSubmatch(out)
-	if match == nil {
-		return Postgres{}, false
-	}
-	major, err := strconv.Atoi(string(match[1]))
-	return Postgres{Bin: bin, Major: major}, err == nil && major >= oldestPostgres
-}
 
 // Server is a server that was started here. End it with Stop.
 type Server struct {
@@ -100,52 +25,69 @@ type Server struct {
 	// Port is the loopback port that it listens on.
 	Port int
 
-	process *Process
-	stop    []syscall.Signal
+	stop func()
 }
 
 // Stop ends the server, orderly if it can. Its data stays in its folder.
-func (s *Server) Stop() { s.process.End(10*time.Second, s.stop...) }
+func (s *Server) Stop() { s.stop() }
 
 // Start creates a database cluster in the empty folder dir and serves it. The
 // superuser has a random password, part of the returned server's Address. When
 // this process is root, the server runs as the user postgres or nobody, who
-// then owns dir. Postgres ends when ctx has ended before it is ready.
+// then owns dir, and from a copy of p in dir if root alone can reach p. Postgres
+// ends when ctx has ended before it is ready.
 func (p Postgres) Start(ctx context.Context, dir string) (*Server, error) {
-	owner, err := serverAccount()
+	who, err := ServerAccount()
 	if err != nil {
 		return nil, err
 	}
-	if err := owner.own(dir); err != nil {
-		return nil, fmt.Errorf("give %s to user %s: %w", dir, owner.name, err)
-	}
-	password := rand.Text()
-	if err := p.initialize(ctx, owner, dir, password); err != nil {
+	if err := who.Own(dir); err != nil {
 		return nil, err
 	}
-	var server *Server
-	for range startAttempts {
-		if server, err = p.serve(ctx, owner, dir, password); !portTaken(err) {
-			break
-		}
+	if p, err = p.For(who, filepath.Join(dir, "programs")); err != nil {
+		return nil, err
 	}
-	return server, err
+	c := &Cluster{Postgres: p, Account: who, Dir: dir, Password: rand.Text()}
+	if err := c.Initialize(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.Start(ctx); err != nil {
+		return nil, err
+	}
+	return &Server{Address: c.URL(), Port: c.port, stop: c.Stop}, nil
 }
 
-func (p Postgres) initialize(ctx context.Context, owner *account, dir, password string) error {
-	secret := filepath.Join(dir, "password")
-	if err := os.WriteFile(secret, []byte(password), 0o600); err != nil {
+// Cluster is a database cluster and the server on it. Its fields are not to be
+// changed once it has started.
+type Cluster struct {
+	Postgres
+	// Account runs the programs, and owns Dir.
+	Account *Account
+	// Dir has the cluster in its folder data, and gets the log.
+	Dir string
+	// Password is that of the superuser, postgres.
+	Password string
+	// Settings are further ones, as in postgresql.conf.
+	Settings map[string]string
+
+	port    int // 0 before the first start
+	process *Process
+}
+
+// Initialize makes the folder data with initdb.
+func (c *Cluster) Initialize(ctx context.Context) error {
+	secret := filepath.Join(c.Dir, "password")
+	if err := os.WriteFile(secret, []byte(c.Password), 0o600); err != nil {
 		return fmt.Errorf("write the password for initdb: %w", err)
 	}
-	if err := owner.own(secret); err != nil {
-		return fmt.Errorf("give the password to initdb: %w", err)
-	}
 	defer os.Remove(secret)
-	cmd := owner.run(dir, exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(p.Bin, "initdb"), "--pgdata", filepath.Join(dir, "data"),
+	if err := c.Account.Own(secret); err != nil {
+		return err
+	}
+	log := filepath.Join(c.Dir, "initdb.log")
+	run, err := StartLogged(c.command("initdb", "--pgdata", c.data(),
 		"--username", "postgres", "--pwfile", secret, "--auth", "scram-sha-256",
-		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"))
-	log := filepath.Join(dir, "initdb.log")
-	run, err := startLogged(cmd, log, syscall.SIGKILL)
+		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"), log, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
@@ -156,54 +98,82 @@ func (p Postgres) initialize(ctx context.Context, owner *account, dir, password 
 		return context.Cause(ctx)
 	}
 	if err := run.Err(); err != nil {
-		return fmt.Errorf("initdb of PostgreSQL %d: %w: %s", p.Major, err, tail(log))
+		return fmt.Errorf("initdb of PostgreSQL %d: %w: %s", c.Major, err, tail(log))
 	}
 	return nil
 }
 
-func (p Postgres) serve(ctx context.Context, owner *account, dir, password string) (*Server, error) {
-	port, err := freePort(ctx)
+// Start starts the server and returns when it answers, at first on a free port,
+// later on the same one again.
+func (c *Cluster) Start(ctx context.Context) error {
+	var err error
+	if c.port != 0 {
+		err = c.serve(ctx, c.port)
+	} else {
+		err = OnFreePorts(1, func(ports []int) error { return c.serve(ctx, ports[0]) })
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("start PostgreSQL %d: %w", c.Major, err)
 	}
-	cmd := owner.run(dir, exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(p.Bin, "postgres"), "-D", filepath.Join(dir, "data"),
-		"-c", "listen_addresses=127.0.0.1", "-c", "port="+strconv.Itoa(port), "-c", "unix_socket_directories=",
-		"-c", "logging_collector=off", "-c", "log_destination=stderr"))
-	log := filepath.Join(dir, "postgres.log")
-	process, err := startLogged(cmd, log, syscall.SIGQUIT)
+	return nil
+}
+
+func (c *Cluster) serve(ctx context.Context, port int) error {
+	settings := map[string]string{
+		"listen_addresses": "127.0.0.1", "port": strconv.Itoa(port), "unix_socket_directories": "",
+		"logging_collector": "off", "log_destination": "stderr",
+	}
+	maps.Copy(settings, c.Settings)
+	cmd := c.command("postgres", append([]string{"-D", c.data()}, SettingArgs(settings)...)...)
+	process, err := StartLogged(cmd, filepath.Join(c.Dir, "postgres.log"), syscall.SIGQUIT)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	address := url.URL{
-		Scheme: "postgres", User: url.UserPassword("postgres", password), Host: loopback(port),
-		Path: "/postgres", RawQuery: "sslmode=disable",
-	}
-	// SIGINT is the fast shutdown, SIGQUIT the immediate one.
-	server := &Server{Address: address.String(), Port: port, process: process, stop: []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT}}
-	err = until(ctx, process, log, func(ctx context.Context) error {
-		conn, err := pgx.Connect(ctx, server.Address)
+	err = process.AwaitReady(ctx, startLimit, func(ctx context.Context) error {
+		conn, err := pgx.Connect(ctx, c.urlAt(port))
 		if err != nil {
 			return err
 		}
 		return conn.Close(ctx)
 	})
 	if err != nil {
-		server.Stop()
-		return nil, fmt.Errorf("start PostgreSQL %d: %w", p.Major, err)
+		process.End(grace, syscall.SIGQUIT)
+		return err
 	}
-	return server, nil
+	c.port, c.process = port, process
+	return nil
 }
 
-// startLogged starts cmd with its output in the file log. It runs in the root
-// folder: the one with its data may be out of its reach until it has the
-// capability to ignore permissions, which is after it has changed folders.
-func startLogged(cmd *exec.Cmd, log string, onDeath syscall.Signal) (*Process, error) {
-	file, err := os.OpenFile(log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open log of %s: %w", cmd.Path, err)
+// SettingArgs are settings as arguments of the program postgres, in the order
+// of their names.
+func SettingArgs(settings map[string]string) []string {
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c", name+"="+settings[name])
 	}
-	defer file.Close()
-	cmd.Dir = "/"
-	cmd.Stdout, cmd.Stderr = file, file
-	return Start(cmd, onDeath)
+	return args
 }
+
+// command is one of the programs, run as the account. A server outlives the
+// call that starts it, so it has no context.
+func (c *Cluster) command(program string, args ...string) *exec.Cmd {
+	return c.Account.Run(exec.Command(filepath.Join(c.Bin, program), args...), c.Dir)
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.Dir, "data") }
+
+// URL is that of the database postgres, as the superuser, once the server has
+// started.
+func (c *Cluster) URL() string { return c.urlAt(c.port) }
+
+func (c *Cluster) urlAt(port int) string {
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("postgres", c.Password), Host: Loopback(port),
+		Path: "/postgres", RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// Stop ends the server without waiting for its clients: by the fast shutdown
+// or, if that takes too long, the immediate one.
+func (c *Cluster) Stop() { c.process.End(grace, syscall.SIGINT, syscall.SIGQUIT) }

@@ -12,6 +12,7 @@ import (
 // Process is a running program. It is safe for use by many goroutines.
 type Process struct {
 	*os.Process
+	log  string // path of its output, "" if that goes elsewhere
 	done chan struct{}
 	err  error
 }
@@ -50,6 +51,26 @@ func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	return p, nil
 }
 
+// StartLogged is Start with the program's output in the file log, emptied
+// before. The program runs in the root folder: the one with its data may be out
+// of its reach until it has the capability to ignore permissions, which is
+// after it has changed folders.
+func StartLogged(cmd *exec.Cmd, log string, onDeath syscall.Signal) (*Process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log of %s: %w", cmd.Path, err)
+	}
+	defer file.Close()
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = file, file
+	p, err := Start(cmd, onDeath)
+	if err != nil {
+		return nil, err
+	}
+	p.log = log
+	return p, nil
+}
+
 // Done is closed when the program has ended and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
@@ -61,8 +82,11 @@ func (p *Process) Err() error {
 }
 
 // End sends signals, each with grace to take effect, and then SIGKILL, until
-// the program has ended. It returns only then.
+// the program has ended. It returns only then. A nil Process has ended.
 func (p *Process) End(grace time.Duration, signals ...syscall.Signal) {
+	if p == nil {
+		return
+	}
 	for _, s := range signals {
 		if p.Signal(s) != nil {
 			break // it has ended, or is out of reach of signals

@@ -1,43 +1,31 @@
 package localserver
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
 )
 
-// startAttempts is how often a server is started that finds its port taken by
-// somebody who was faster.
-const startAttempts = 5
-
 // startLimit is how long a server may take until it answers; a loaded machine
 // needs some seconds.
 const startLimit = 60 * time.Second
 
-// freePort returns a loopback port that nobody listens on at this moment.
-func freePort(ctx context.Context) (int, error) {
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port, nil
-}
+// grace is how long a signal may take to end a server.
+const grace = 10 * time.Second
 
-func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+// errEnded is the end of a program with exit code 0.
+var errEnded = errors.New("exit status 0")
 
-func portTaken(err error) bool {
-	return err != nil && strings.Contains(strings.ToLower(err.Error()), "address already in use")
-}
-
-// until polls check until it returns nil, p has ended, ctx ends or startLimit
-// has passed.
-func until(ctx context.Context, p *Process, log string, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+// AwaitReady polls check until it returns nil. It gives up, with an error that
+// shows the end of the log, when the program has ended, limit has passed, or
+// ctx has ended, whose cause the error then wraps. A single check has a context
+// of some seconds: a client may wait for a server that has ended.
+func (p *Process) AwaitReady(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		err := attempt(ctx, check)
@@ -46,24 +34,23 @@ func until(ctx context.Context, p *Process, log string, check func(context.Conte
 		}
 		select {
 		case <-p.Done():
-			return fmt.Errorf("ended before it was ready: %w: %s", p.Err(), tail(log))
+			return fmt.Errorf("ended before it was ready: %w: %s", cmp.Or(p.Err(), errEnded), tail(p.log))
 		case <-ctx.Done():
-			return fmt.Errorf("not ready: %w (%w): %s", context.Cause(ctx), err, tail(log))
-		case <-time.After(25 * time.Millisecond):
+			return fmt.Errorf("not ready: %w (%w): %s", context.Cause(ctx), err, tail(p.log))
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// attempt bounds one check: a client may wait for a server that has ended.
 func attempt(ctx context.Context, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return check(ctx)
 }
 
 // tail is the end of a log, for error messages.
 func tail(path string) string {
-	const size = 2 << 10
+	const size = 4 << 10
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
