@@ -8,11 +8,10 @@
 // Where none is found the test is skipped and says so, or fails if
 // FENCE_TEST_REQUIRE is 1.
 //
-// Docker is asked through its command line and not through testcontainers-go:
-// the module graph of that library, engine client and all, would be inherited
-// by everybody who requires this module.
-//
 // Servers that several tests of a package share run until [Run] ends; private
-// ones (StartPostgres, StartEtcd, StartRedis) end with their test. All of them die with the
-// test process, however it ends. Linux only.
+// ones (StartPostgres, StartEtcd, StartRedis) end with their test. All of them
+// die with the test process, however it ends. Linux only.
+//
+// How a program is found, started and ended is localserver's business, and what
+// a link does that of package link; here is what a test sees of them.
 package testenv

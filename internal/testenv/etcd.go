@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
+
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
+	"github.com/fenceproxy/fenceproxy/internal/testenv/folder"
 )
 
 // EtcdEndpointsEnv names a running etcd to use: host:port, by commas.
@@ -70,102 +69,53 @@ func (e *EtcdServer) Members() []*EtcdMember { return e.members }
 // Password is that of user root, "" if authentication is off.
 func (e *EtcdServer) Password() string { return e.password }
 
-func findEtcd() (string, error) {
-	own, err := binPath("etcd")
-	if err != nil {
-		return "", err
-	}
-	if isExecutable(own) {
-		return own, nil
-	}
-	if path, err := exec.LookPath("etcd"); err == nil {
-		return path, nil
-	}
-	return "", fmt.Errorf("etcd: %w", errMissing)
-}
-
 func launchEtcd(c EtcdConfig) (*EtcdServer, func(), error) {
-	bin, err := findEtcd()
+	own, err := binFolder()
+	if err != nil {
+		return nil, nil, err
+	}
+	path, err := localserver.FindEtcd(own)
 	if errors.Is(err, errMissing) {
 		return dockerEtcd(c, err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	for attempt := 1; ; attempt++ {
-		e, stop, err := tryEtcd(bin, c)
-		if err == nil || !portTaken(err) || attempt == startAttempts {
-			return e, stop, err
-		}
-	}
-}
-
-// tryEtcd starts all members on ports that were free a moment ago.
-func tryEtcd(bin string, c EtcdConfig) (*EtcdServer, func(), error) {
-	dir, remove, err := scratch(nil)
+	dir, remove, err := folder.New(nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &EtcdServer{}
-	stop := func() {
-		for _, m := range e.members {
-			m.proc.end(syscall.SIGKILL)
-		}
+	cluster, err := localserver.StartEtcdCluster(context.Background(), localserver.EtcdConfig{
+		Path: path, Dir: dir, Members: c.Members, Args: c.args(),
+	})
+	if err != nil {
 		remove()
-	}
-	if e.members, err = newMembers(bin, dir, c); err == nil {
-		var g errgroup.Group
-		for _, m := range e.members {
-			m.server = e
-			e.endpoints = append(e.endpoints, m.addr)
-			g.Go(func() error { return m.start(m.healthy) })
-		}
-		err = g.Wait()
-	}
-	if err == nil && c.Auth {
-		e.password = freshName("root")
-		err = e.enableAuth()
-	}
-	if err != nil {
-		stop()
 		return nil, nil, err
+	}
+	stop := func() { cluster.Kill(); remove() }
+	e := &EtcdServer{endpoints: cluster.Endpoints()}
+	for _, m := range cluster.Members {
+		e.members = append(e.members, &EtcdMember{m})
+	}
+	if c.Auth {
+		e.password = freshName("root")
+		if err := e.enableAuth(); err != nil {
+			stop()
+			return nil, nil, err
+		}
 	}
 	return e, stop, nil
 }
 
-func newMembers(bin, dir string, c EtcdConfig) ([]*EtcdMember, error) {
-	var members []*EtcdMember
-	var cluster []string
-	for i := range max(1, c.Members) {
-		client, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		peer, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		m := &EtcdMember{name: "m" + strconv.Itoa(i), bin: bin, dir: filepath.Join(dir, "m"+strconv.Itoa(i)), addr: loopback(client)}
-		clientURL, peerURL := "http://"+loopback(client), "http://"+loopback(peer)
-		m.args = []string{
-			"--name", m.name, "--data-dir", filepath.Join(m.dir, "data"),
-			"--listen-client-urls", clientURL, "--advertise-client-urls", clientURL,
-			"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL,
-			"--log-level", "warn", "--logger", "zap",
-		}
-		if !c.Fsync {
-			m.args = append(m.args, "--unsafe-no-fsync")
-		}
-		if c.AuthTokenTTL != 0 {
-			m.args = append(m.args, "--auth-token-ttl", strconv.Itoa(c.AuthTokenTTL))
-		}
-		members = append(members, m)
-		cluster = append(cluster, m.name+"="+peerURL)
+func (c EtcdConfig) args() []string {
+	var args []string
+	if !c.Fsync {
+		args = append(args, "--unsafe-no-fsync")
 	}
-	for _, m := range members {
-		m.args = append(m.args, "--initial-cluster", strings.Join(cluster, ","))
+	if c.AuthTokenTTL != 0 {
+		args = append(args, "--auth-token-ttl", strconv.Itoa(c.AuthTokenTTL))
 	}
-	return members, nil
+	return args
 }
 
 // enableAuth gives user root a password and turns authentication on.
@@ -187,4 +137,37 @@ func (e *EtcdServer) enableAuth() error {
 		return fmt.Errorf("enable etcd authentication: %w", err)
 	}
 	return nil
+}
+
+// EtcdMember is one process of an etcd.
+type EtcdMember struct{ member *localserver.EtcdMember }
+
+// Endpoint is the member's host:port for clients.
+func (m *EtcdMember) Endpoint() string { return m.member.Endpoint() }
+
+// Stop ends the member in an orderly way: a leader hands over first.
+func (m *EtcdMember) Stop(tb testing.TB) { tb.Helper(); m.member.Stop() }
+
+// Kill ends the member as a crash does.
+func (m *EtcdMember) Kill(tb testing.TB) { tb.Helper(); m.member.Kill() }
+
+// Freeze stops the member where it is; its connections stay open.
+func (m *EtcdMember) Freeze(tb testing.TB) { tb.Helper(); m.must(tb, m.member.Freeze()) }
+
+// Thaw lets a frozen member run on.
+func (m *EtcdMember) Thaw(tb testing.TB) { tb.Helper(); m.must(tb, m.member.Thaw()) }
+
+// Start starts a member that was stopped or killed, on its data and its port.
+// It returns when the member is healthy, or, if too few members run for a
+// quorum, when it listens: until there is one, etcd does not answer.
+func (m *EtcdMember) Start(tb testing.TB) {
+	tb.Helper()
+	m.must(tb, m.member.Start(context.Background()))
+}
+
+func (m *EtcdMember) must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatalf("testenv: etcd member at %s: %v", m.Endpoint(), err)
+	}
 }

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
 // A stand-in for the docker command shows how containers are run; it needs an
 // etcd of this machine to run in place of the image's.
 func TestDocker(t *testing.T) {
-	etcd, err := findEtcd()
+	own, err := binFolder()
+	need(t, err)
+	etcd, err := localserver.FindEtcd(own)
 	need(t, err)
 	dir := t.TempDir()
 	script := `#!/bin/sh
@@ -60,39 +63,6 @@ func TestNoDocker(t *testing.T) {
 	}
 }
 
-// A folder that a killed test process left is removed; one in use is not.
-func TestSweep(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	used, remove, err := scratch(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer remove()
-	left := filepath.Join(os.TempDir(), scratchPrefix+"left")
-	if err := os.Mkdir(left, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	old := time.Now().Add(-time.Hour)
-	for _, dir := range []string{used, left} {
-		lock := filepath.Join(dir, "lock")
-		f, err := os.OpenFile(lock, os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		if err := os.Chtimes(lock, old, old); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sweep()
-	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Errorf("left behind: %v", err)
-	}
-	if _, err := os.Stat(used); err != nil {
-		t.Errorf("in use: %v", err)
-	}
-}
-
 // A server that does not start says why.
 func TestStartErrorShowsTheLog(t *testing.T) {
 	t.Parallel()
@@ -101,40 +71,6 @@ func TestStartErrorShowsTheLog(t *testing.T) {
 	_, _, err = launchPostgres(PostgresConfig{Major: postgresVersions(t)[0], Settings: map[string]string{"no_such_setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), `unrecognized configuration parameter "no_such_setting"`) {
 		t.Errorf("error: %v", err)
-	}
-}
-
-// Postgres runs also from a folder that only root may enter.
-func TestUnreachablePrograms(t *testing.T) {
-	t.Parallel()
-	who, err := serverAccount()
-	need(t, err)
-	if who == nil {
-		t.Log("not root: every folder can be reached")
-		return
-	}
-	bin, err := findPostgres(postgresVersions(t)[0])
-	need(t, err)
-	locked := filepath.Join(t.TempDir(), "locked")
-	if err := os.Mkdir(locked, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	hidden := filepath.Join(locked, "postgres")
-	if err := os.CopyFS(hidden, os.DirFS(filepath.Dir(bin))); err != nil {
-		t.Fatal(err)
-	}
-	got, err := reachablePostgres(filepath.Join(hidden, "bin"), who)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got == filepath.Join(hidden, "bin") {
-		t.Fatal("the programs were not copied")
-	}
-	cmd := exec.Command(filepath.Join(got, "initdb"), "--version")
-	cmd.Dir = "/"
-	who.run(cmd)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
+	"github.com/fenceproxy/fenceproxy/internal/testenv/folder"
 )
 
 // PgBouncer starts a PgBouncer in front of the database, for this test alone,
@@ -23,21 +26,31 @@ func PgBouncer(tb testing.TB, databaseURL, mode string) string {
 	tb.Helper()
 	bin, err := findPgBouncer()
 	need(tb, err)
-	who, err := serverAccount()
+	who, err := localserver.ServerAccount()
 	need(tb, err)
-	dir, remove, err := scratch(who)
+	dir, remove, err := folder.New(who)
 	need(tb, err)
 	tb.Cleanup(remove)
-	for attempt := 1; ; attempt++ {
-		through, proc, err := startPgBouncer(bin, dir, who, databaseURL, mode)
-		if err == nil {
-			tb.Cleanup(func() { proc.end(syscall.SIGTERM) })
-			return through
+	var through string
+	err = localserver.OnFreePorts(1, func(ports []int) error {
+		through = URLVia(databaseURL, localserver.Loopback(ports[0]))
+		config, err := writePgBouncer(dir, who, databaseURL, mode, ports[0])
+		if err != nil {
+			return err
 		}
-		if !portTaken(err) || attempt == startAttempts {
-			tb.Fatalf("testenv: start PgBouncer: %v", err)
+		process, err := localserver.StartLogged(who.Run(exec.Command(bin, config), dir), filepath.Join(dir, "log"), syscall.SIGKILL)
+		if err != nil {
+			return err
 		}
+		tb.Cleanup(func() { process.End(grace, syscall.SIGTERM) })
+		return process.AwaitReady(context.Background(), time.Minute, func(context.Context) error {
+			return withConn(through, func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) })
+		})
+	})
+	if err != nil {
+		tb.Fatalf("testenv: start PgBouncer: %v", err)
 	}
+	return through
 }
 
 func findPgBouncer() (string, error) {
@@ -49,15 +62,12 @@ func findPgBouncer() (string, error) {
 	return "", fmt.Errorf("PgBouncer: %w", errMissing)
 }
 
-func startPgBouncer(bin, dir string, who *account, databaseURL, mode string) (string, *process, error) {
-	port, err := freePort()
-	if err != nil {
-		return "", nil, err
-	}
+// writePgBouncer writes the configuration into dir and returns its path.
+func writePgBouncer(dir string, who *localserver.Account, databaseURL, mode string, port int) (string, error) {
 	u := parseURL(databaseURL)
 	host, serverPort, err := net.SplitHostPort(u.Host)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	password, _ := u.User.Password()
 	users := filepath.Join(dir, "users.txt")
@@ -79,23 +89,11 @@ ignore_startup_parameters = extra_float_digits
 `, host, serverPort, u.User.Username(), port, users, mode),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			return "", nil, err
+			return "", err
 		}
-		if err := who.own(path); err != nil {
-			return "", nil, err
+		if err := who.Own(path); err != nil {
+			return "", err
 		}
 	}
-	proc, err := command{path: bin, args: []string{config}, logPath: filepath.Join(dir, "log"), account: who, onDeath: syscall.SIGKILL}.start()
-	if err != nil {
-		return "", nil, err
-	}
-	through := URLVia(databaseURL, loopback(port))
-	err = proc.until(time.Minute, func() error {
-		return withConn(through, func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) })
-	})
-	if err != nil {
-		proc.end()
-		return "", nil, err
-	}
-	return through, proc, nil
+	return config, nil
 }

@@ -2,156 +2,154 @@ package testenv
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
-	"syscall"
-	"time"
+	"strings"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
+	"github.com/fenceproxy/fenceproxy/internal/testenv/folder"
 )
 
-// pgCluster is a data directory and the postmaster on it.
-type pgCluster struct {
-	bin      string // folder of postgres and initdb
-	dir      string // scratch folder: data/ and log
-	port     int
-	settings []string
-	account  *account
-	proc     *process
-	admin    string
-}
-
-// findPostgres returns the folder of the programs of one major version.
-func findPostgres(major int) (string, error) {
-	own, err := binPath("postgres-"+strconv.Itoa(major), "bin")
+func findPostgres(major int) (localserver.Postgres, error) {
+	bin, err := binFolder()
 	if err != nil {
-		return "", err
+		return localserver.Postgres{}, err
 	}
-	for _, dir := range []string{own, fmt.Sprintf("/usr/lib/postgresql/%d/bin", major), fmt.Sprintf("/usr/pgsql-%d/bin", major)} {
-		if isExecutable(filepath.Join(dir, "postgres")) && isExecutable(filepath.Join(dir, "initdb")) {
-			return dir, nil
-		}
-	}
-	return "", fmt.Errorf("PostgreSQL %d: %w", major, errMissing)
+	return localserver.FindPostgresMajor(major, bin)
 }
 
 // launchPostgres starts a server and returns it with what stops it.
 func launchPostgres(c PostgresConfig) (*PostgresServer, func(), error) {
-	bin, err := findPostgres(c.Major)
+	program, err := findPostgres(c.Major)
 	if errors.Is(err, errMissing) {
 		return dockerPostgres(c, err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	who, err := serverAccount()
+	who, err := localserver.ServerAccount()
 	if err != nil {
 		return nil, nil, err
 	}
-	if bin, err = reachablePostgres(bin, who); err != nil {
+	if program, err = reachablePostgres(program, who); err != nil {
 		return nil, nil, err
 	}
-	dir, remove, err := scratch(who)
+	dir, remove, err := folder.New(who)
 	if err != nil {
 		return nil, nil, err
 	}
-	cluster := &pgCluster{bin: bin, dir: dir, account: who, settings: c.settings()}
-	if err := cluster.create(); err != nil {
+	cluster := &localserver.Cluster{Postgres: program, Account: who, Dir: dir, Settings: c.settings()}
+	if err = fill(cluster); err == nil {
+		err = cluster.Start(context.Background())
+	}
+	if err != nil {
 		remove()
-		return nil, nil, fmt.Errorf("start PostgreSQL %d: %w", c.Major, err)
+		return nil, nil, err
 	}
-	s := &PostgresServer{major: c.Major, admin: cluster.admin, cluster: cluster}
-	return s, func() { cluster.stop(); remove() }, nil
+	s := &PostgresServer{major: c.Major, admin: cluster.URL(), cluster: cluster}
+	return s, func() { cluster.Stop(); remove() }, nil
 }
 
-// settings are the server's, as command-line arguments.
-func (c PostgresConfig) settings() []string {
+// reachablePostgres is the program where the account can reach it, copied at
+// most once in this process.
+func reachablePostgres(p localserver.Postgres, who *localserver.Account) (localserver.Postgres, error) {
+	return share("program "+p.Bin, func() (localserver.Postgres, func(), error) {
+		dir, remove, err := folder.New(who)
+		if err != nil {
+			return p, nil, err
+		}
+		p, err := p.For(who, filepath.Join(dir, "postgres"))
+		if err != nil {
+			remove()
+		}
+		return p, remove, err
+	})
+}
+
+// settings are the server's beside those of localserver.
+func (c PostgresConfig) settings() map[string]string {
 	onOff := map[bool]string{true: "on", false: "off"}
 	all := map[string]string{
-		"listen_addresses":          "127.0.0.1",
-		"unix_socket_directories":   "",
 		"max_connections":           "300",
 		"max_prepared_transactions": "64",
 		"wal_level":                 "replica",
 		"fsync":                     onOff[c.Fsync],
 		"full_page_writes":          onOff[c.Fsync],
-		"logging_collector":         "off",
 		"log_line_prefix":           "%m [%p] %q%u@%d ",
 	}
 	maps.Copy(all, c.Settings)
-	var args []string
-	for name, value := range all {
-		args = append(args, "-c", name+"="+value)
-	}
-	return args
+	return all
 }
 
-// create fills the data directory and starts the server on a free port.
-func (c *pgCluster) create() error {
-	template, err := c.template()
+const passwordFile = "superuser-password"
+
+// fill makes the cluster's data, as initdb does and ten times as fast: a copy of
+// what that made once for each build of Postgres, kept in .bin/cache. Several
+// test processes may want it at the same time.
+func fill(c *localserver.Cluster) error {
+	version, err := exec.Command(filepath.Join(c.Bin, "postgres"), "--version").Output()
+	if err != nil {
+		return fmt.Errorf("ask postgres for its version: %w", err)
+	}
+	bin, err := binFolder()
 	if err != nil {
 		return err
 	}
-	if err := copyTree(template, c.data(), c.account); err != nil {
-		return fmt.Errorf("copy data directory: %w", err)
+	cache := filepath.Join(bin, "cache")
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return err
+	}
+	name := strings.NewReplacer(" ", "_", "/", "_", "(", "", ")", "").Replace(strings.TrimSpace(string(version)))
+	// Only who made it can read it.
+	template := filepath.Join(cache, fmt.Sprintf("%s_uid%d", name, os.Geteuid()))
+	lock, err := folder.Lock(template + ".lock")
+	if err != nil {
+		return err
+	}
+	if _, err = os.Stat(template); err != nil {
+		err = initialize(*c, template)
+	}
+	lock.Close()
+	if err != nil {
+		return err
 	}
 	password, err := os.ReadFile(filepath.Join(template, passwordFile))
 	if err != nil {
 		return err
 	}
-	for attempt := 1; ; attempt++ {
-		if c.port, err = freePort(); err != nil {
-			return err
-		}
-		u := url.URL{
-			Scheme: "postgres", Host: loopback(c.port), Path: "/postgres",
-			User: url.UserPassword("postgres", string(password)), RawQuery: "sslmode=disable",
-		}
-		c.admin = u.String()
-		err = c.start()
-		if err == nil || !portTaken(err) || attempt == startAttempts {
-			return err
-		}
-		os.Truncate(c.log(), 0)
+	c.Password = string(password)
+	if err := localserver.CopyTree(template, filepath.Join(c.Dir, "data"), c.Account); err != nil {
+		return fmt.Errorf("copy data directory: %w", err)
 	}
-}
-
-func (c *pgCluster) data() string { return filepath.Join(c.dir, "data") }
-func (c *pgCluster) log() string  { return filepath.Join(c.dir, "log") }
-
-// start starts the postmaster and returns when it answers.
-func (c *pgCluster) start() error {
-	proc, err := command{
-		path:    filepath.Join(c.bin, "postgres"),
-		args:    append([]string{"-D", c.data(), "-p", strconv.Itoa(c.port)}, c.settings...),
-		logPath: c.log(),
-		account: c.account,
-		onDeath: syscall.SIGQUIT,
-	}.start()
-	if err != nil {
-		return err
-	}
-	err = proc.until(time.Minute, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		conn, err := pgx.Connect(ctx, c.admin)
-		if err != nil {
-			return err
-		}
-		return conn.Close(ctx)
-	})
-	if err != nil {
-		proc.end(syscall.SIGQUIT)
-		return err
-	}
-	c.proc = proc
 	return nil
 }
 
-// stop ends the server without waiting for its clients.
-func (c *pgCluster) stop() { c.proc.end(syscall.SIGINT, syscall.SIGQUIT) }
+// initialize makes the template, whole or not at all. It runs initdb in a folder
+// of its own, for the account may not be allowed to write to the cache.
+func initialize(c localserver.Cluster, template string) error {
+	work, remove, err := folder.New(c.Account)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	c.Dir, c.Password = work, rand.Text()
+	if err := c.Initialize(context.Background()); err != nil {
+		return err
+	}
+	partial := template + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return err
+	}
+	if err := localserver.CopyTree(filepath.Join(work, "data"), partial, nil); err != nil {
+		return fmt.Errorf("keep data directory: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(partial, passwordFile), []byte(c.Password), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(partial, template)
+}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
 const (
@@ -28,7 +30,7 @@ type PostgresServer struct {
 	major int
 	admin string // URL of database postgres as a superuser
 	// cluster is nil if the server is not ours or runs in a container.
-	cluster *pgCluster
+	cluster *localserver.Cluster
 	private bool
 
 	mu    sync.Mutex
@@ -166,7 +168,7 @@ func (s *PostgresServer) Addr() string { return parseURL(s.admin).Host }
 func (s *PostgresServer) Kill(tb testing.TB) {
 	tb.Helper()
 	s.mustOwn(tb)
-	if err := s.cluster.kill(); err != nil {
+	if err := s.cluster.Kill(); err != nil {
 		tb.Fatalf("testenv: kill postgres: %v", err)
 	}
 }
@@ -177,8 +179,8 @@ func (s *PostgresServer) Kill(tb testing.TB) {
 func (s *PostgresServer) Restart(tb testing.TB) {
 	tb.Helper()
 	s.mustOwn(tb)
-	s.cluster.stop()
-	if err := s.cluster.start(); err != nil {
+	s.cluster.Stop()
+	if err := s.cluster.Start(context.Background()); err != nil {
 		tb.Fatalf("testenv: restart postgres: %v", err)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
+	"github.com/fenceproxy/fenceproxy/internal/testenv/folder"
 )
 
 // RequireEnv is the environment variable that turns a missing server from a
 // skipped test into a failed one, if it is "1".
 const RequireEnv = "FENCE_TEST_REQUIRE"
-
-// errMissing is behind every error that means: this machine does not have it.
-var errMissing = errors.New("server is missing (make servers)")
 
 // Run runs the tests of a package, stops the servers that they shared, and
 // then looks for goroutines that they left behind. Use it in TestMain:
@@ -33,7 +33,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 		fmt.Fprintf(os.Stderr, "testenv: this is a test binary, it has no command %q\n", flag.Args())
 		return 2
 	}
-	sweep()
+	folder.Sweep()
 	code := m.Run()
 	stopShared()
 	if code != 0 {
@@ -101,11 +101,11 @@ func need(tb testing.TB, err error) {
 	tb.Helper()
 	switch {
 	case err == nil:
-	case errors.Is(err, errMissing) && os.Getenv(RequireEnv) != "1":
+	case errors.Is(err, localserver.ErrMissing) && os.Getenv(RequireEnv) != "1":
 		if _, said := sayMissing.LoadOrStore(err.Error(), true); !said {
-			fmt.Fprintf(os.Stderr, "testenv: SKIPPING tests: %v\n", err)
+			fmt.Fprintf(os.Stderr, "testenv: SKIPPING tests: %v (make servers)\n", err)
 		}
-		tb.Skipf("testenv: %v", err)
+		tb.Skipf("testenv: %v (make servers)", err)
 	default:
 		tb.Fatalf("testenv: %v", err)
 	}
