@@ -63,7 +63,7 @@ type Cluster struct {
 	Postgres
 	// Account runs the programs, and owns Dir.
 	Account *Account
-	// Dir has the cluster in its folder data, and gets the log.
+	// Dir has the cluster in its folder data, and gets the logs.
 	Dir string
 	// Password is that of the superuser, postgres.
 	Password string

@@ -10,7 +10,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv/folder"
 )
 
-// What redis.go calls.
+// How the Redis servers call what localserver and folder do.
 
 var errMissing = localserver.ErrMissing
 

@@ -1,5 +1,5 @@
-// Package folder makes folders for the data of servers, which are gone in the
-// end even if the process that made them was killed. Linux only.
+// Package folder makes folders for the data of servers. They go even if the
+// process that made them was killed: the next one removes them. Linux only.
 package folder
 
 import (
