@@ -128,3 +128,38 @@ func awaitWatch(tb testing.TB, s *service, link *testenv.Link, before int) {
 	tb.Helper()
 	s.await(tb, func() bool { return watches(link) > before })
 }
+
+// TestHungWatch: the member that has the watches hangs, with its connections
+// open, while another one answers.
+func TestHungWatch(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Etcd(t))
+	one, two := newLink(t, s.Addr()), newLink(t, s.Addr()) // like two members
+	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
+	locker := s.locker(t, etcdlock.Config{TTL: 2 * shortTTL}, one.Addr(), two.Addr())
+	mine := mustAcquire(t, locker.Acquire, "mine")
+	held := mustAcquire(t, holder.Acquire, "r")
+	got := start(t, locker.Acquire, "r")
+	s.awaitKeys(t, "r", 2)
+	// Watches are confirmed in the order they were asked for in: the others are
+	// there when this one works.
+	probe := mustAcquire(t, locker.Acquire, "probe")
+	s.Break(t, "probe", probe.Token())
+	lostSoon(t, probe)
+	hung := one
+	if watches(one) == 0 {
+		hung = two
+	}
+	hung.Freeze()
+	mustRelease(t, held)
+	s.Break(t, "mine", mine.Token())
+	if err := <-got; err != nil {
+		t.Errorf("waiter: %v", err)
+	}
+	select {
+	case <-mine.Lost():
+	case <-testContext(t).Done():
+		t.Error("the lock's key is gone and Lost is open")
+	}
+	hung.Thaw()
+}
