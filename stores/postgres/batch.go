@@ -132,16 +132,15 @@ func (r *batchRun) queue(b *pgx.Batch) *pgx.Batch {
 	if t, ok := r.session.tickets[g.token]; ok {
 		seq, epoch = t.seq, t.epoch
 	}
-	out.Queue("select ("+check("$1::pg_catalog.oid", "$2", "$3", r.shared)+")::pg_catalog.text", seq, epoch, g.text).QueryRow(func(row pgx.Row) error {
-		var text *string
-		if err := row.Scan(&text); err != nil {
+	out.Queue(check("$1::pg_catalog.oid", "$2", "$3", r.shared), seq, epoch, g.text).Query(func(rows pgx.Rows) error {
+		var row [][]byte
+		if rows.Next() {
+			row = rows.RawValues() // of a text, the same in both formats
+		}
+		if err := rows.Err(); err != nil {
 			return err
 		}
-		var ticket []byte
-		if text != nil {
-			ticket = []byte(*text)
-		}
-		return r.collect(0, [][]byte{ticket})
+		return r.collect(0, row)
 	})
 	out.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
 		r.committed = tag.String() == commitTag

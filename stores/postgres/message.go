@@ -31,34 +31,35 @@ const (
 )
 
 // The check is the fence: the built-in locks the sequence to the end of the
-// transaction and reads past every snapshot. Where the ticket does not match,
-// or is null, the database decides by the token and returns the ticket as a
-// record (seq,epoch). It is fence.ticket and not fence.check, since the store
-// itself makes sure that the claim returned before the transaction began. A
-// shared token's shortcut is open only to who has written nothing.
+// transaction and reads past every snapshot. As long as it finds the ticket's
+// epoch there is no row, and nothing more to do. Otherwise, or without a
+// ticket, the database decides by the token: it refuses, or returns the ticket
+// as a record (seq,epoch). That is fence.ticket and not fence.check, since the
+// store itself makes sure that the claim returned before the transaction
+// began. A shared token's shortcut is open only to who has written nothing.
 const (
-	checkSeq       = "case when pg_catalog.pg_sequence_last_value("
-	checkEpoch     = "::pg_catalog.regclass) operator(pg_catalog.=) "
-	checkExclusive = "::pg_catalog.int8 then null else fence.ticket("
-	checkShared    = "::pg_catalog.int8 and pg_catalog.pg_current_xact_id_if_assigned() is null then null else fence.ticket("
-	checkToken     = "::pg_catalog.text) end"
+	checkToken     = "select fence.ticket("
+	checkSeq       = "::pg_catalog.text)::pg_catalog.text where coalesce(pg_catalog.pg_sequence_last_value("
+	checkEpoch     = "::pg_catalog.regclass) operator(pg_catalog.<>) "
+	checkExclusive = "::pg_catalog.int8, true)"
+	checkShared    = "::pg_catalog.int8, true) or pg_catalog.pg_current_xact_id_if_assigned() is not null"
 
-	preparedCheck       = "select " + checkSeq + "$1" + checkEpoch + "$2" + checkExclusive + "$3" + checkToken
-	preparedCheckShared = "select " + checkSeq + "$1" + checkEpoch + "$2" + checkShared + "$3" + checkToken
+	preparedCheck       = checkToken + "$3" + checkSeq + "$1" + checkEpoch + "$2" + checkExclusive
+	preparedCheckShared = checkToken + "$3" + checkSeq + "$1" + checkEpoch + "$2" + checkShared
 )
 
-// check is the check as an expression of SQL.
+// check is the check as a text.
 func check(seq, epoch, token string, shared bool) string {
 	mode := checkExclusive
 	if shared {
 		mode = checkShared
 	}
-	return checkSeq + seq + checkEpoch + epoch + mode + token + checkToken
+	return checkToken + token + checkSeq + seq + checkEpoch + epoch + mode
 }
 
 // exchange sends a message and reads all that it brings. It returns the tag of
-// the last statement. row is called with the first row of each statement that
-// has one; it is valid only until row returns.
+// the last statement. row is called with the first row of each statement, nil
+// if there is none; it is valid only until row returns.
 //
 // An error that matches unsentError came before anything was sent. What pgconn
 // says itself (SafeToRetry) is of no use here: to a reader of several results,
@@ -80,10 +81,17 @@ func exchange(ctx context.Context, pg *pgconn.PgConn, send func() *pgconn.MultiR
 	var failed error
 	for i := 0; all.NextResult(); i++ {
 		result := all.ResultReader()
-		if result.NextRow() && row != nil && failed == nil {
+		some := result.NextRow()
+		if some && row != nil && failed == nil {
 			failed = row(i, result.Values())
 		}
-		tag, _ = result.Close() // its error is that of all
+		var err error
+		if tag, err = result.Close(); err != nil {
+			break // it is that of all
+		}
+		if !some && row != nil && failed == nil {
+			failed = row(i, nil)
+		}
 	}
 	if err := all.Close(); err != nil {
 		return "", lost(ctx, err)

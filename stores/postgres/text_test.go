@@ -57,7 +57,9 @@ func whoEnds(t *testing.T, e *env, sql string) (guard, server bool, err error) {
 func ask(t *testing.T, conn *pgx.Conn, sql string) (s string) {
 	t.Helper()
 	_, err := simple(t.Context(), conn.PgConn(), sql, func(_ int, row [][]byte) error {
-		s = string(row[0])
+		if len(row) > 0 {
+			s = string(row[0])
+		}
 		return nil
 	})
 	if err != nil {
