@@ -112,8 +112,7 @@ local found = redis.call('HGET', HELD, me) or redis.call('ZSCORE', QUEUE, me)
 if op == 'leave' or op == 'bury' then
   if found then forget(me) end
   if op == 'bury' then redis.call('SET', GRAVE, '1', 'PX', ttl) end
-  -- Redis may lack the memory to grant. What was left is left all the same.
-  pcall(advance)
+  advance()
   return {found and 'left' or 'gone'}
 end
 

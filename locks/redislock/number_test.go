@@ -101,7 +101,11 @@ func TestNothingIsKeptForEver(t *testing.T) {
 			}
 		}
 		mustRelease(t, lease)
-		mustRelease(t, wantGrant(t, waiting))
+		next := wantGrant(t, waiting)
+		if ttl := s.client.PTTL(testContext(t), s.key(resource, "held")).Val(); ttl <= 0 {
+			t.Errorf("held of %q, granted by a release, ends in %v", resource, ttl)
+		}
+		mustRelease(t, next)
 		s.wantOnlyNumber(t, resource)
 		least := week - time.Minute
 		if last != 0 {
