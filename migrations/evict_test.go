@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/fenceproxy/fenceproxy/migrations"
 )
 
 const presence = "select pg_advisory_xact_lock_shared($1::oid::int4, ($2::bigint << 32 >> 32)::int4)"
@@ -29,10 +27,11 @@ func (d *database) cast(t *testing.T) *stage {
 func (s *stage) app(t *testing.T) *pgx.Conn {
 	t.Helper()
 	role, url := s.login(t, "")
-	if err := migrations.Up(t.Context(), s.url, migrations.Config{Grant: []string{role}}); err != nil {
-		t.Fatal(err)
-	}
-	exec(t, s.next, fmt.Sprintf("grant all on %s to %s", s.table, role))
+	admin := s.open(t)
+	exec(t, admin, "select pg_advisory_lock(hashtextextended('fence.grant', 7203410))") // see TestGrantAtOnce
+	exec(t, admin, fmt.Sprintf(`grant execute on function fence.claim(text, interval, boolean), fence.evict(text, bigint), fence.blockers(text) to %s;
+		grant select on fence.marks, fence.adoptions to %[1]s; grant all on %s to %[1]s`, role, s.table))
+	exec(t, admin, "select pg_advisory_unlock_all()")
 	return connect(t, url)
 }
 

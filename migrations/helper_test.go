@@ -31,14 +31,15 @@ type database struct {
 	url    string
 	server *testenv.PostgresServer
 
-	watching sync.Mutex
-	watch    *pgx.Conn // what until polls on
+	mu    sync.Mutex
+	idle  []*pgx.Conn // superuser's connections that no test uses now: to log in is what costs time here
+	watch *pgx.Conn   // what until polls on
 }
 
 func install(t *testing.T, s *testenv.PostgresServer) *database {
 	t.Helper()
 	d := &database{url: s.Database(t), server: s}
-	t.Cleanup(d.stopWatching)
+	t.Cleanup(d.close)
 	if err := migrations.Up(t.Context(), d.url, migrations.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,44 @@ func each(t *testing.T, f func(t *testing.T, d *database)) {
 // open returns a superuser's connection.
 func (d *database) open(t *testing.T) *pgx.Conn {
 	t.Helper()
-	return connect(t, d.url)
+	d.mu.Lock()
+	var conn *pgx.Conn
+	if n := len(d.idle); n > 0 {
+		conn, d.idle = d.idle[n-1], d.idle[:n-1]
+	}
+	d.mu.Unlock()
+	if conn == nil {
+		conn = dial(t, d.url)
+	}
+	t.Cleanup(func() { d.release(conn) })
+	return conn
+}
+
+// release keeps a connection, as new, for another test.
+func (d *database) release(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if !conn.PgConn().IsBusy() && conn.DeallocateAll(ctx) == nil {
+		if _, err := conn.Exec(ctx, "rollback"); err == nil {
+			if _, err := conn.Exec(ctx, "discard all"); err == nil {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.idle = append(d.idle, conn)
+				return
+			}
+		}
+	}
+	_ = conn.Close(ctx)
+}
+
+func (d *database) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, conn := range append(d.idle, d.watch) {
+		if conn != nil {
+			_ = conn.Close(context.Background())
+		}
+	}
 }
 
 // login makes a role and returns its name and a URL for it.
@@ -69,6 +107,17 @@ func (d *database) login(t *testing.T, attrs string) (name, url string) {
 
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
+	conn := dial(t, url)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	})
+	return conn
+}
+
+func dial(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +127,6 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = conn.Close(ctx)
-	})
 	return conn
 }
 
@@ -234,8 +278,8 @@ func (d *database) until(t *testing.T, sql string) {
 // look runs a query on a connection that the tests of a database share.
 func (d *database) look(t *testing.T, sql string) (found bool) {
 	t.Helper()
-	d.watching.Lock()
-	defer d.watching.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var err error
 	if d.watch == nil {
 		if d.watch, err = pgx.Connect(t.Context(), d.url); err != nil {
@@ -246,12 +290,4 @@ func (d *database) look(t *testing.T, sql string) (found bool) {
 		t.Fatal(err)
 	}
 	return found
-}
-
-func (d *database) stopWatching() {
-	d.watching.Lock()
-	defer d.watching.Unlock()
-	if d.watch != nil {
-		_ = d.watch.Close(context.Background())
-	}
 }

@@ -213,7 +213,7 @@ func TestUpAtOnceInNewCluster(t *testing.T) {
 		t.Parallel()
 		d := &database{server: testenv.StartPostgres(t, testenv.PostgresConfig{Major: s.Major()})}
 		d.url = d.server.Database(t)
-		t.Cleanup(d.stopWatching)
+		t.Cleanup(d.close)
 		for _, sql := range []string{"create role fence_owner nologin", "grant pg_signal_backend, pg_read_all_stats to fence_owner"} {
 			other := d.open(t)
 			exec(t, other, "begin; "+sql)
