@@ -93,29 +93,34 @@ func (a *arena) count(ctx context.Context, method string, req, reply any, cc *gr
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// BenchmarkUncontended is acquire and release by one client on a live session.
+// BenchmarkUncontended is acquire and release by one client on a live session,
+// one of each rival in turn: an op is both.
 func BenchmarkUncontended(b *testing.B) {
+	var arenas []*arena
+	var contenders []contender
 	for _, r := range rivals {
-		b.Run(r.name, func(b *testing.B) {
-			a := newArena(b)
-			lock := a.join(b, r)
-			a.requests.Store(0)
-			ctx := context.Background()
-			var took []time.Duration
-			for b.Loop() {
-				start := time.Now()
-				unlock, err := lock(ctx)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := unlock(ctx); err != nil {
-					b.Fatal(err)
-				}
-				took = append(took, time.Since(start))
+		a := newArena(b)
+		lock := a.join(b, r)
+		a.requests.Store(0)
+		arenas, contenders = append(arenas, a), append(contenders, lock)
+	}
+	took := make([][]time.Duration, len(rivals))
+	for b.Loop() {
+		for i, lock := range contenders {
+			start := time.Now()
+			unlock, err := lock(b.Context())
+			if err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(float64(a.requests.Load())/float64(len(took)), "req/op")
-			report(b, took)
-		})
+			if err := unlock(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = append(took[i], time.Since(start))
+		}
+	}
+	for i, r := range rivals {
+		b.ReportMetric(float64(arenas[i].requests.Load())/float64(len(took[i])), r.name+"-req/op")
+		report(b, took[i], r.name+"-")
 	}
 }
 
@@ -138,7 +143,7 @@ func BenchmarkHandover(b *testing.B) {
 					b.ReportMetric(float64(a.requests.Load())/float64(b.N), "req/grant")
 					b.ReportMetric(float64(slices.Min(grants)), "min-grants")
 					b.ReportMetric(float64(slices.Max(grants)), "max-grants")
-					report(b, took)
+					report(b, took, "")
 				})
 			}
 		}
@@ -188,7 +193,7 @@ func contend(b *testing.B, contenders []contender, hold time.Duration) (took []t
 	return took, grants
 }
 
-func report(b *testing.B, took []time.Duration) {
+func report(b *testing.B, took []time.Duration, prefix string) {
 	b.Helper()
 	if len(took) == 0 {
 		return
@@ -197,7 +202,7 @@ func report(b *testing.B, took []time.Duration) {
 	at := func(share float64) float64 {
 		return float64(took[int(share*float64(len(took)-1))].Microseconds())
 	}
-	b.ReportMetric(at(0.5), "p50-us")
-	b.ReportMetric(at(0.99), "p99-us")
-	b.ReportMetric(at(1), "max-us")
+	b.ReportMetric(at(0.5), prefix+"p50-us")
+	b.ReportMetric(at(0.99), prefix+"p99-us")
+	b.ReportMetric(at(1), prefix+"max-us")
 }
