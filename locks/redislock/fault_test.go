@@ -212,3 +212,42 @@ func TestHead(t *testing.T) {
 	next := mustAcquire(t, live.Acquire, "r")
 	wantRising(t, dead, next)
 }
+
+// TestMissedWakeups: what was published before a subscription was there, or while
+// its connection was broken, is asked for as soon as there is one.
+func TestMissedWakeups(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	rare := redislock.Config{TTL: 10 * time.Minute, FallbackPoll: 3 * time.Minute}
+	near := s.locker(t, rare, s.Addr())
+	link := newLink(t, s.Addr())
+	far := s.locker(t, rare, link.Addr())
+	mustRelease(t, mustAcquire(t, far.Acquire, "r")) // it has a connection now
+	for _, trouble := range []func(){
+		func() { link.Freeze() }, // most likely before it has subscribed
+		func() { link.Refuse(true) },
+	} {
+		held := mustAcquire(t, near.Acquire, "r")
+		waiting := background(t, testContext(t), far.Acquire, "r")
+		s.awaitEntries(t, "r", 2)
+		trouble()
+		mustRelease(t, held)
+		link.Thaw()
+		link.Refuse(false)
+		mustRelease(t, wantGrant(t, waiting))
+	}
+}
+
+// TestAnotherGrant: a lock that was granted anew, to the late request of an
+// acquisition whose first grant was lost, is not the one that is held.
+func TestAnotherGrant(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	lease := mustAcquire(t, s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()).Acquire, "r")
+	member := s.members(t, "r")[0]
+	if err := s.client.HSet(testContext(t), s.key("r", "held"), member, lease.Token().Number+1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantLost(t, lease)
+	await(t, func() bool { return len(s.members(t, "r")) == 0 })
+}
