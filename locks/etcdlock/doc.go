@@ -3,21 +3,28 @@
 //
 // # The queue
 //
-// Each acquisition makes one key of its own. The keys of a resource are its
-// queue, in the order of their create revisions; who holds the lock is told by
-// nothing but the order:
+// Each acquisition creates a key. The keys of a resource are its queue, in the
+// order of their create revisions; who holds the lock is told by nothing but
+// the order:
 //
-//	fence/locks/.issuer                     k3v9…          whose revisions the numbers are
-//	fence/locks/orders/x/7QZ…   revision 42   held          by the oldest
-//	fence/locks/orders/s/B5D…   revision 45   waits for 42  the youngest writer before it
-//	fence/locks/orders/s/KMX…   revision 46   waits for 42
-//	fence/locks/orders/x/3RW…   revision 51   waits for 46  then 45: all that is older
-//	fence/locks/orders/s/Y2A…   revision 52   waits for 51  a reader does not overtake a waiting writer
+//	key                          value     create revision
+//	fence/locks/.issuer          k3v9…                      whose revisions the numbers are
+//	fence/locks/orders/x/5c55-0  7QZ…      42               holds the lock: it is the oldest
+//	fence/locks/orders/s/694d-0  B5D…      45               waits for 42, the youngest writer before it
+//	fence/locks/orders/s/5c55-1  KMX…      46               waits for 42
+//	fence/locks/orders/x/9b30-0  3RW…      51               waits for 46, then 45: for all that is older
+//	fence/locks/orders/s/694d-1  Y2A…      52               waits for 51: a reader does not overtake a writer
 //
-// x is exclusive, s is shared, and the last segment is the token's holder. The
-// resource is one segment (locks.Segment). To acquire is one transaction that
-// puts the key, reads the key to wait for and reads the issuer; to release is
-// one that deletes it. So a lock that nobody else wants costs two requests.
+// x is exclusive, s is shared; the value is the token's holder. The resource is
+// one segment (locks.Segment). The last segment is a session and a slot of it,
+// used by one acquisition after another: etcd's index keeps every name until it
+// is compacted, and a new one for each acquisition would make each look at the
+// queue slower than the one before. So it is key and create revision together
+// that tell acquisitions apart.
+//
+// To acquire is one transaction that puts the key, reads the key to wait for
+// and reads the issuer; to release is one that deletes the key if its create
+// revision is still ours. So a lock that nobody else wants costs two requests.
 //
 // A waiter watches one key only, the youngest of those that it waits for, so
 // the end of a lock wakes one writer, or the readers that may all go; nobody
@@ -45,14 +52,15 @@
 // rates that differ by less than a twentieth.
 //
 // Early notice: Lost is also closed, within a fraction of a second, when
-// somebody deletes the lock's key or revokes its session, if the lock was held
-// for longer than 200 ms by then and the connection works. A waiter whose key
-// goes that way returns at once, with locks.ErrLost.
+// somebody deletes the lock's key or revokes its session, provided that the
+// connection works. A waiter whose key goes that way returns at once, with
+// locks.ErrLost. (The key is watched from 200 ms after the acquisition began;
+// shorter locks learn of it from their release.)
 //
 // Lost replies (I8): a request without an answer is sent again or undone. The
-// key has a name that is used once, so that it can be told whether it arrived;
-// and if it may still be on its way when the acquisition is over, a second key,
-// fence/locks/.dead/<holder>, makes it fail whenever it arrives. Those keys go
+// key's value tells whether it arrived. If it may still be on its way when the
+// acquisition is over, a second key, fence/locks/.dead/<session>-<slot>, makes
+// it fail whenever it arrives, and the slot is not used again. Those keys go
 // with the session.
 //
 // Nothing left: a key that cannot be deleted at once is deleted in the
@@ -97,13 +105,11 @@
 // the client, for a watch by opening a new one. A client that was given a fixed
 // token instead of a password cannot renew it.
 //
-// # What is impossible by construction
+// # Known bugs of locks in etcd
 //
-// Of the known bugs of locks in etcd, these have no test because the design
-// leaves no place for them: two locks of one session sharing a key, and an old
-// unlock deleting a newer lock (etcd #11360, #22082: a key's name is used
-// once); a lease revived by an answer after its deadline (renewals are one at
-// a time, and a session that ended stays so). That a restored snapshot repeats
-// numbers (etcd #16028) cannot be prevented here, see above. The others are
-// named at their tests.
+// Those that others had are named at the tests that keep them out. Without a
+// test are: that a restored snapshot repeats numbers (etcd #16028), which no
+// client can prevent, see above; a child process that outlives its lock (etcd
+// #7983), since nothing here starts one; and a panic for want of an
+// authentication (etcd #13975), since New asks etcd for nothing.
 package etcdlock

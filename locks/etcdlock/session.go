@@ -233,7 +233,7 @@ func (s *session) renew(r *renewer) time.Duration {
 	switch {
 	case err != nil:
 		// Only the deadline makes a session lost that etcd may still have.
-		s.locker.config.Logger.Debug("renew session", keySession, s.id, keyError, err)
+		s.locker.config.Logger.Debug("renew session", keySession, fmt.Sprintf("%x", s.id), keyError, err)
 		return min(max(s.ttl/30, 10*time.Millisecond), time.Second)
 	case !known:
 		s.end(errRevoked)
@@ -249,7 +249,7 @@ func (s *session) revoke() error {
 	if s.inUse() {
 		level = slog.LevelWarn
 	}
-	s.locker.config.Logger.Log(s.ctx, level, "session ended", keySession, s.id, keyError, cause)
+	s.locker.config.Logger.Log(s.ctx, level, "session ended", keySession, fmt.Sprintf("%x", s.id), keyError, cause)
 	if errors.Is(cause, errRevoked) || s.locker.client.Ctx().Err() != nil {
 		return nil
 	}

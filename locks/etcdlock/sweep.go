@@ -19,7 +19,7 @@ func (l *Locker) sweep(s *session, p *place) {
 			if s.ctx.Err() != nil {
 				return
 			}
-			l.config.Logger.Warn("remove key of a lock", keyHolder, p.key, keyError, err)
+			l.config.Logger.Warn("remove key of a lock", keyHolder, p.holder, keyError, err)
 			s.retire()
 			sleep(s.ctx, s.ttl/30)
 		}
