@@ -9,10 +9,11 @@ import (
 
 // What a Link understands of the bytes that pass it; see package link.
 const (
-	Bytes        = link.Bytes
-	HTTP2        = link.HTTP2
-	PostgresWire = link.PostgresWire
-	RESP         = link.RESP
+	Bytes         = link.Bytes
+	HTTP2         = link.HTTP2
+	PostgresWire  = link.PostgresWire
+	RESP          = link.RESP
+	ZooKeeperWire = link.ZooKeeperWire
 )
 
 // LinkConfig says what kind of link it is.

@@ -40,6 +40,8 @@ func newCodec(p Protocol) codec {
 		return &postgresCodec{}
 	case RESP:
 		return &respCodec{}
+	case ZooKeeperWire:
+		return &zooKeeperCodec{}
 	default:
 		return &bytesCodec{}
 	}

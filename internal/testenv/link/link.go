@@ -26,6 +26,10 @@ const (
 	// path is the command's name in capitals and, for EVAL and EVALSHA, the
 	// first argument after the keys: "EVALSHA acquire".
 	RESP
+	// ZooKeeperWire without TLS: a request is a frame of the client, but for
+	// pings. Its path is what it asks for, like "create" or "getChildren2", or
+	// "connect", which opens or renews the session.
+	ZooKeeperWire
 )
 
 // Config says what kind of link it is.
@@ -89,7 +93,8 @@ func (l *Link) Requests() int {
 	return l.requests
 }
 
-// Paths are the paths of the requests so far: HTTP2's :path, RESP's commands.
+// Paths are the paths of the requests so far: HTTP2's :path, RESP's
+// commands, ZooKeeper's operations.
 func (l *Link) Paths() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +110,7 @@ func (l *Link) DropReply(n int) {
 }
 
 // DropReplyTo is DropReply that counts only requests whose path matches. Only
-// HTTP2 and RESP have paths; elsewhere match is called with "".
+// HTTP2, RESP and ZooKeeper have paths; elsewhere match is called with "".
 func (l *Link) DropReplyTo(match func(path string) bool, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +228,7 @@ func (l *Link) request(path string) (lose bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.requests++
-	if l.protocol == HTTP2 || l.protocol == RESP {
+	if l.protocol == HTTP2 || l.protocol == RESP || l.protocol == ZooKeeperWire {
 		l.paths = append(l.paths, path)
 	}
 	l.drops = slices.DeleteFunc(l.drops, func(d *drop) bool {
