@@ -1,0 +1,101 @@
+package zklock
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+)
+
+// entry is what the name of a node in a queue says:
+//
+//	fence-x-7QZ…-0100a2f4c1d40003-0000000042
+//	      │  │          │             └ sequence number, by ZooKeeper
+//	      │  │          └ session, in hex
+//	      │  └ holder of the token: the name can be told from all others though
+//	      │    nobody has seen ZooKeeper's reply
+//	      └ x exclusive, s shared
+type entry struct {
+	name     string
+	mode     guard.Mode
+	holder   string
+	session  uint64
+	sequence int32
+}
+
+const (
+	namePrefix = "fence-"
+	// singleName is the node of a lock of a single node. It is no entry.
+	singleName = "fence-single"
+)
+
+// entryPrefix is the name of an entry without its sequence number.
+func entryPrefix(mode guard.Mode, holder string, session int64) string {
+	return fmt.Sprintf("%s%v-%s-%016x-", namePrefix, mode, holder, uint64(session)) //nolint:gosec // an id, not a quantity
+}
+
+// parseEntry reports whether name is that of an entry, and reads it. Others may
+// keep nodes of their own beside ours.
+func parseEntry(name string) (entry, bool) {
+	rest, ours := strings.CutPrefix(name, namePrefix)
+	mode, rest, hasMode := strings.Cut(rest, "-")
+	if !ours || !hasMode {
+		return entry{}, false
+	}
+	e := entry{name: name}
+	switch mode {
+	case guard.Exclusive.String():
+		e.mode = guard.Exclusive
+	case guard.Shared.String():
+		e.mode = guard.Shared
+	default:
+		return entry{}, false
+	}
+	// The sequence number may have a sign, so the name is read from its front.
+	parts := strings.SplitN(rest, "-", 3)
+	if len(parts) != 3 || parts[0] == "" {
+		return entry{}, false
+	}
+	session, errSession := strconv.ParseUint(parts[1], 16, 64)
+	sequence, errSequence := strconv.ParseInt(parts[2], 10, 32)
+	if errSession != nil || errSequence != nil {
+		return entry{}, false
+	}
+	e.holder, e.session, e.sequence = parts[0], session, int32(sequence)
+	return e, fmt.Sprintf("%016x", session) == parts[1] && fmt.Sprintf("%010d", e.sequence) == parts[2]
+}
+
+// before reports whether e came before other. Sequence numbers wrap from
+// 2147483647 to -2147483648, so it is their difference that tells (RFC 1982);
+// the entries of one moment are never 2^31 numbers apart.
+func (e entry) before(other entry) bool { return e.sequence-other.sequence < 0 }
+
+// number is the sequence number as a number of a token: from 1, and rising
+// beyond the wrap of the sequence to negative numbers, up to 2^32.
+func (e entry) number() int64 {
+	return int64(uint32(e.sequence)) + 1 //nolint:gosec // the wrap is what is wanted
+}
+
+// excludes reports whether e must be gone before a later entry of the given
+// mode is granted.
+func (e entry) excludes(mode guard.Mode) bool {
+	return e.mode == guard.Exclusive || mode == guard.Exclusive
+}
+
+// ahead returns the name of the youngest entry that own waits for, "" if there
+// is none; found reports whether own is among the names.
+func ahead(names []string, own entry) (wait string, found bool) {
+	var last entry
+	for _, name := range names {
+		e, ok := parseEntry(name)
+		switch {
+		case !ok:
+		case e.name == own.name:
+			found = true
+		case e.before(own) && e.excludes(own.mode) && (last.name == "" || last.before(e)):
+			last = e
+		}
+	}
+	return last.name, found
+}

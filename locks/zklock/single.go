@@ -1,0 +1,142 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fenceproxy/fenceproxy/locks"
+)
+
+// contend gets the lock of a single node: whoever creates it has it, and all
+// others are told when it is gone, and try again.
+func (le *lease) contend(ctx context.Context, wait bool) (view, error) {
+	s, p := le.session, &le.place
+	p.path = ""
+	for {
+		seen, alone, err := s.enqueue(ctx, p)
+		switch {
+		case err == nil:
+			le.expectDeletion()
+			return s.aloneOrMixed(ctx, p, seen, alone)
+		case !errors.Is(err, zk.ErrNodeExists):
+			return view{}, err
+		case !wait:
+			return view{}, locks.ErrHeld
+		}
+		if err := s.awaitFree(ctx, p.dir+"/"+singleName); err != nil {
+			return view{}, err
+		}
+	}
+}
+
+// awaitFree returns when the node at path is gone, or may be.
+func (s *session) awaitFree(ctx context.Context, path string) error {
+	gone := make(chan struct{}, 1)
+	w := s.watch(path, func() { gone <- struct{}{} })
+	defer w.stop()
+	switch _, err := w.arm(ctx); {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case err != nil:
+		return denied(err, "read", path)
+	}
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// aloneOrMixed completes the view of the holder of a single node: where its
+// reply was lost, or somebody else's nodes are beside it, there is more to see.
+func (s *session) aloneOrMixed(ctx context.Context, p *place, seen view, alone bool) (view, error) {
+	if alone {
+		return seen, nil
+	}
+	var names []string
+	err := s.retry(ctx, func() (err error) {
+		names, err = ask(ctx, s, children(p.dir))
+		return err
+	})
+	if err != nil {
+		return view{}, err
+	}
+	if slices.ContainsFunc(names, func(name string) bool { _, ok := parseEntry(name); return ok }) {
+		return view{}, errMixed
+	}
+	seen.issuer, err = s.readIssuer(ctx)
+	return seen, err
+}
+
+// findSingle is find for a single node: it is that of p if it holds its holder.
+func (s *session) findSingle(ctx context.Context, p *place) error {
+	version, err := s.version(ctx, p.dir)
+	if err != nil {
+		return err
+	}
+	path := p.dir + "/" + singleName
+	node, err := s.single(ctx, path)
+	if err != nil || node.holder != p.entry.holder {
+		return err
+	}
+	p.version = version
+	return p.made(path, node.czxid, Czxid)
+}
+
+func (s *session) version(ctx context.Context, dir string) (int32, error) {
+	return ask(ctx, s, func(c *zk.Conn) (int32, error) {
+		_, stat, err := c.Get(dir)
+		if err != nil {
+			return 0, err
+		}
+		return stat.Version, nil
+	})
+}
+
+// owned is a single node and whose it is.
+type owned struct {
+	czxid  int64
+	holder string
+}
+
+func (s *session) single(ctx context.Context, path string) (owned, error) {
+	return ask(ctx, s, func(c *zk.Conn) (owned, error) {
+		data, stat, err := c.Get(path)
+		if err != nil {
+			return owned{}, err
+		}
+		return owned{stat.Czxid, string(data)}, nil
+	})
+}
+
+// deleteSingle removes the node of p and no other: its name is that of the next
+// one too. But whoever makes the next one changes the version of the directory.
+// Its error is zk.ErrNoNode if the node is gone, or not that of p.
+func (s *session) deleteSingle(ctx context.Context, p *place) error {
+	for {
+		version := p.version
+		_, err := ask(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) {
+			return c.Multi(
+				&zk.CheckVersionRequest{Path: p.dir, Version: version},
+				&zk.DeleteRequest{Path: p.dir + "/" + singleName, Version: -1},
+			)
+		})
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return err
+		}
+		// It is the next one's, or the directory was changed in another way.
+		now := *p
+		now.path = ""
+		if err := s.findSingle(ctx, &now); err != nil {
+			return err
+		}
+		if now.path == "" {
+			return zk.ErrNoNode
+		}
+		p.version = now.version
+	}
+}

@@ -1,0 +1,68 @@
+package zklock
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// watch tells once that something happened to a node. The client has a channel
+// for each watch; this is a function, so that a lock that is held needs no
+// goroutine.
+type watch struct {
+	session *session
+	path    string
+	// told is called at most once, and must not block.
+	told func()
+}
+
+// watch has told called when the node at path changes or goes, from a later
+// arm on.
+func (s *session) watch(path string, told func()) *watch {
+	w := &watch{s, path, told}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches[path] = append(s.watches[path], w)
+	return w
+}
+
+// arm sets the watch and reads the node; its error is zk.ErrNoNode, and the
+// watch is not set, if there is none. After a lost connection the client sets
+// it again.
+func (w *watch) arm(ctx context.Context) (data []byte, err error) {
+	s := w.session
+	err = s.retry(ctx, func() (err error) {
+		data, err = ask(ctx, s, func(c *zk.Conn) ([]byte, error) {
+			// Not ExistsW: its watch on a node that never comes would stay.
+			data, _, _, err := c.GetW(w.path)
+			return data, err
+		})
+		return err
+	})
+	return data, err
+}
+
+func (w *watch) stop() {
+	s := w.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := slices.DeleteFunc(s.watches[w.path], func(other *watch) bool { return other == w })
+	if s.watches[w.path] = rest; len(rest) == 0 {
+		delete(s.watches, w.path)
+	}
+}
+
+// happened takes the events of the client. It must not block.
+func (s *session) happened(event zk.Event) {
+	if event.Type == zk.EventSession || event.Type == zk.EventNotWatching {
+		return
+	}
+	s.mu.Lock()
+	told := s.watches[event.Path]
+	delete(s.watches, event.Path)
+	s.mu.Unlock()
+	for _, w := range told {
+		w.told()
+	}
+}
