@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"time"
 
@@ -151,13 +152,17 @@ type unexpectedTagError string
 
 func (t unexpectedTagError) Error() string { return "unexpected reply " + string(t) }
 
+// granted finds, in whatever language the server speaks, what the migrations
+// grant to named roles only.
+var granted = regexp.MustCompile(`\b(claim|evict|blockers|marks|fence)\b`)
+
 // explain adds what to do to an error that means that the database is not set
 // up for this store.
 func (s *Store) explain(err error) error {
 	switch {
 	case isError(err, "3F000", "42883", "42P01"): // no such schema, function, table
 		return fmt.Errorf("schema fence is not in this database, run \"fenceproxy migrate up\": %w", err)
-	case isError(err, "42501"):
+	case isError(err, "42501") && granted.MatchString(err.Error()):
 		return fmt.Errorf("run \"fenceproxy migrate up --grant %s\": %w", s.pool.Config().ConnConfig.User, err)
 	}
 	return err

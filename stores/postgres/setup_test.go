@@ -81,6 +81,16 @@ func TestNotSetUp(t *testing.T) {
 			t.Error("the error has the password in it")
 		}
 	})
+	t.Run("no grant of another kind", func(t *testing.T) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		e.asAdmin(t, "revoke execute on function pg_control_checkpoint() from public")
+		err := e.store.InTxOptions(t.Context(), writer(1), TxOptions{TrackCommit: true}, update(1))
+		says(t, err, "pg_control_checkpoint")
+		if strings.Contains(err.Error(), "migrate up") {
+			t.Errorf("%v: no migration helps", err)
+		}
+	})
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
 		link := testenv.NewLink(t, s.Addr(), testenv.LinkConfig{Protocol: testenv.PostgresWire})
