@@ -1,4 +1,4 @@
-package redislock_test //nolint:testableexamples // an example cannot start a Redis: TestExample runs this one
+package redislock_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // A worker that holds the lock of "orders" while it works. The token goes with
 // every write. If Redis has lost its numbers, and the resource therefore refuses
 // the token of the current holder, Heal asks for a higher one.
-func Example() {
+func Example() { //nolint:testableexamples // an example cannot start a Redis: TestExample runs this one
 	if err := shipOrders(context.Background(), os.Getenv("REDIS_ADDR")); err != nil {
 		log.Fatal(err)
 	}

@@ -43,7 +43,7 @@ type granted struct {
 }
 
 // background acquires in the background; the test waits for it at its end.
-func background(tb testing.TB, ctx context.Context, acquire acquireFunc, resource string) <-chan granted {
+func background(ctx context.Context, tb testing.TB, acquire acquireFunc, resource string) <-chan granted {
 	tb.Helper()
 	got, done := make(chan granted, 1), make(chan struct{})
 	tb.Cleanup(func() { <-done })

@@ -98,7 +98,7 @@ func (le *lease) Release(ctx context.Context) error {
 		return nil
 	}
 	le.expireIfDue()
-	if cause := le.end(locks.ErrReleased); cause != locks.ErrReleased {
+	if cause := le.end(locks.ErrReleased); !errors.Is(cause, locks.ErrReleased) {
 		return cause
 	}
 	if ctx.Err() != nil {
@@ -135,7 +135,7 @@ func (le *lease) end(cause error) error {
 
 // lose ends the lease and says so, if it was granted.
 func (le *lease) lose(cause error) {
-	if le.end(cause) != cause {
+	if !errors.Is(le.end(cause), cause) {
 		return
 	}
 	select {
@@ -163,7 +163,7 @@ func (le *lease) heard(r reply) {
 	}
 	le.locker.listen()
 	poll := le.locker.config.FallbackPoll
-	poll = poll*3/4 + rand.N(poll/4) // waiters that came together spread
+	poll = poll*3/4 + rand.N(poll/4) //nolint:gosec // waiters that came together spread
 	if r.wait >= 0 {
 		poll = min(poll, r.wait+time.Millisecond)
 	}

@@ -57,8 +57,8 @@ func clusterLife(t *testing.T, nodes []*testenv.RedisServer, a, b *redislock.Loc
 		t.Errorf("acquire %q: %v", resource, err)
 		return
 	}
-	reader := background(t, ctx, b.AcquireShared, resource)
-	writer := background(t, ctx, a.Acquire, resource)
+	reader := background(ctx, t, b.AcquireShared, resource)
+	writer := background(ctx, t, a.Acquire, resource)
 	slots, keys := map[int64]bool{}, 0
 	await(t, func() bool {
 		slots, keys = map[int64]bool{}, 0
@@ -106,7 +106,7 @@ func TestNeighbours(t *testing.T) {
 	s := newService(t, testenv.Redis(t))
 	locker := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
 	held := mustAcquire(t, locker.Acquire, "orders")
-	waiting := background(t, testContext(t), locker.Acquire, "orders")
+	waiting := background(testContext(t), t, locker.Acquire, "orders")
 	s.awaitEntries(t, "orders", 2)
 	for _, neighbour := range []string{"orders/eu", "orders:held", "order", "orders}", "{orders}", "orders%2Feu"} {
 		mustRelease(t, mustAcquire(t, locker.TryAcquire, neighbour))

@@ -93,7 +93,7 @@ func TestNothingIsKeptForEver(t *testing.T) {
 			s.setNumber(t, resource, last)
 		}
 		lease := mustAcquire(t, locker.AcquireShared, resource)
-		waiting := background(t, testContext(t), locker.Acquire, resource)
+		waiting := background(testContext(t), t, locker.Acquire, resource)
 		s.awaitEntries(t, resource, 2)
 		for _, which := range []string{"held", "queue", "until"} {
 			if ttl := s.client.PTTL(testContext(t), s.key(resource, which)).Val(); ttl < longTTL/2 || ttl > 2*longTTL {
@@ -134,9 +134,9 @@ func TestAcquireAbove(t *testing.T) {
 	locker := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
 	floor := time.Now().Add(24 * time.Hour).UnixMicro()
 	held := mustAcquire(t, locker.AcquireShared, "r")
-	waiting := background(t, testContext(t), locker.Acquire, "r")
+	waiting := background(testContext(t), t, locker.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
-	above := background(t, testContext(t), func(ctx context.Context, r string) (locks.Lease, error) {
+	above := background(testContext(t), t, func(ctx context.Context, r string) (locks.Lease, error) {
 		return locker.AcquireSharedAbove(ctx, r, floor)
 	}, "r")
 	s.awaitEntries(t, "r", 3)

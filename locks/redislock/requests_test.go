@@ -90,7 +90,7 @@ func (s *service) subscribe(tb testing.TB, locker *redislock.Locker) {
 	tb.Helper()
 	resource, before := locks.NewID(), s.subscribers(tb)
 	held := mustAcquire(tb, locker.Acquire, resource)
-	got := background(tb, testContext(tb), locker.Acquire, resource)
+	got := background(testContext(tb), tb, locker.Acquire, resource)
 	s.awaitEntries(tb, resource, 2)
 	await(tb, func() bool { return s.subscribers(tb) > before })
 	mustRelease(tb, held)

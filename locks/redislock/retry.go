@@ -37,7 +37,8 @@ func (l *Locker) retry(ctx context.Context, request func(ctx context.Context) (r
 			return r, nil
 		}
 		doubtful = doubtful || !answered(err)
-		if final(err) || ctx.Err() != nil || !sleep(ctx, pause/2+rand.N(pause)) {
+		jitter := rand.N(pause) //nolint:gosec // it only spreads the attempts
+		if final(err) || ctx.Err() != nil || !sleep(ctx, pause/2+jitter) {
 			return reply{doubtful: doubtful}, explain(err)
 		}
 		limit, pause = 2*limit, min(2*pause, maxPause)

@@ -46,11 +46,6 @@ type reply struct {
 	doubtful bool
 }
 
-// processor is a client, or a pipeline.
-type processor interface {
-	Process(ctx context.Context, cmd goredis.Cmder) error
-}
-
 // attempt is a command that the client does not repeat by itself: whoever
 // repeats it must know that it was sent before.
 type attempt struct{ *goredis.Cmd }

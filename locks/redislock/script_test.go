@@ -128,7 +128,7 @@ func TestPermissions(t *testing.T) {
 	} {
 		locker := open(name, rules...)
 		held := mustAcquire(t, locker.Acquire, name)
-		waiting := background(t, testContext(t), locker.Acquire, name)
+		waiting := background(testContext(t), t, locker.Acquire, name)
 		s.awaitEntries(t, name, 2)
 		mustRelease(t, held)
 		mustRelease(t, wantGrant(t, waiting)) // by asking, if not by a message
@@ -148,7 +148,7 @@ func TestMemoryIsFull(t *testing.T) {
 		}
 	}
 	held := mustAcquire(t, locker.Acquire, "r")
-	waiting := background(t, testContext(t), locker.Acquire, "r")
+	waiting := background(testContext(t), t, locker.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
 	limit("1")
 	if lease, err := locker.TryAcquire(testContext(t), "other"); err == nil || !strings.Contains(err.Error(), "OOM") {
