@@ -12,9 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
-	"github.com/pressly/goose/v3/lock"
 )
 
 // Files holds the migrations, <number>_<name>.up.sql and .down.sql, for
@@ -26,8 +23,6 @@ var Files embed.FS
 // Version is the version of the schema that this program works with; it is
 // what fence.version() returns.
 const Version = 4
-
-var names = [Version + 1]string{1: "0001_marks", 2: "0002_claim", 3: "0003_check", 4: "0004_protect"}
 
 // Config says how to migrate.
 type Config struct {
@@ -119,7 +114,7 @@ func Status(ctx context.Context, databaseURL string) (State, error) {
 			return err
 		}
 		for v := state.Installed + 1; v <= Version; v++ {
-			state.Pending = append(state.Pending, names[v])
+			state.Pending = append(state.Pending, name(v))
 		}
 		if state.Installed == 0 {
 			return nil
@@ -186,115 +181,8 @@ func run(ctx context.Context, databaseURL string, f func(*sql.DB, *notices) erro
 	return errors.Join(f(db, &said), db.Close())
 }
 
-func newEnough(ctx context.Context, db *sql.DB) error {
-	version, err := installed(ctx, db)
-	if err != nil {
-		return err
-	}
-	if version > Version {
-		return fmt.Errorf("schema fence has version %d, newer than the %d of this program: use a newer program", version, Version)
-	}
-	return nil
-}
-
-func installed(ctx context.Context, db *sql.DB) (int, error) {
-	var exists bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
-		return 0, fmt.Errorf("look for schema fence: %w", err)
-	}
-	if !exists {
-		return 0, nil
-	}
-	var version int
-	if err := db.QueryRowContext(ctx, "SELECT fence.version()").Scan(&version); err != nil {
-		return 0, fmt.Errorf("read version of schema fence: %w", err)
-	}
-	return version, nil
-}
-
-// ensureSchema makes the schema for the table of versions, which is there
-// before the first migration is.
-func ensureSchema(ctx context.Context, db *sql.DB) error {
-	var exists bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regnamespace('fence') IS NOT NULL").Scan(&exists); err != nil {
-		return fmt.Errorf("look for schema fence: %w", err)
-	}
-	if exists {
-		return nil
-	}
-	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS fence"); err != nil {
-		return fmt.Errorf("create schema fence: %w", err)
-	}
-	return nil
-}
-
-func apply(ctx context.Context, db *sql.DB, notices *notices, progress func(Step)) error {
-	var steps []*goose.Migration
-	for v := 1; v <= Version; v++ {
-		up := func(ctx context.Context, tx *sql.Tx) error {
-			step, err := execute(ctx, tx, notices, v, "up")
-			if err != nil {
-				return err
-			}
-			tell(progress, step)
-			return nil
-		}
-		steps = append(steps, goose.NewGoMigration(int64(v), &goose.GoFunc{RunTx: up}, nil))
-	}
-	store, err := database.NewStore(database.DialectPostgres, "fence.migrations")
-	if err != nil {
-		return fmt.Errorf("open table of migrations: %w", err)
-	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))
-	if err != nil {
-		return fmt.Errorf("make lock of migrations: %w", err)
-	}
-	provider, err := goose.NewProvider("", db, nil, goose.WithStore(store), goose.WithGoMigrations(steps...),
-		goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker), goose.WithLogger(goose.NopLogger()))
-	if err != nil {
-		return fmt.Errorf("prepare migrations: %w", err)
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
-}
-
-func execute(ctx context.Context, tx *sql.Tx, notices *notices, version int, way string) (Step, error) {
-	start := time.Now()
-	text, err := Files.ReadFile(names[version] + "." + way + ".sql")
-	if err != nil {
-		return Step{}, fmt.Errorf("read migration: %w", err)
-	}
-	if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-		return Step{}, fmt.Errorf("run %s.%s.sql: %w", names[version], way, err)
-	}
-	return Step{Version: version, Name: names[version], Took: time.Since(start), Notices: notices.take()}, nil
-}
-
 func tell(progress func(Step), step Step) {
 	if progress != nil {
 		progress(step)
 	}
-}
-
-// grant lets roles claim and evict. Not PUBLIC: one claim of 2^63−1 would
-// poison a resource for good.
-func grant(ctx context.Context, db *sql.DB, roles []string) error {
-	for _, role := range roles {
-		if strings.EqualFold(role, "public") {
-			return errors.New("grant to PUBLIC: whoever may claim can lock all others out of a resource, so name the roles that need it")
-		}
-		name := pgx.Identifier{role}.Sanitize()
-		// One transaction, and one at a time: the server refuses two that grant the same to somebody.
-		_, err := db.ExecContext(ctx, `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('fence.grant', 7203410));
-			SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), true)
-			  FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
-			GRANT EXECUTE ON FUNCTION fence.claim(text, interval, boolean), fence.evict(text, bigint),
-			fence.blockers(text) TO `+name+`; GRANT SELECT ON fence.marks, fence.adoptions TO `+name)
-		if err != nil {
-			return fmt.Errorf("grant to role %s: %w", name, err)
-		}
-	}
-	return nil
 }

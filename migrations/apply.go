@@ -1,0 +1,103 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// name is what the files of a migration are called.
+func name(version int) string {
+	return [Version + 1]string{1: "0001_marks", 2: "0002_claim", 3: "0003_check", 4: "0004_protect"}[version]
+}
+
+func newEnough(ctx context.Context, db *sql.DB) error {
+	version, err := installed(ctx, db)
+	if err != nil {
+		return err
+	}
+	if version > Version {
+		return fmt.Errorf("schema fence has version %d, newer than the %d of this program: use a newer program", version, Version)
+	}
+	return nil
+}
+
+func installed(ctx context.Context, db *sql.DB) (int, error) {
+	var exists bool
+	if err := db.QueryRowContext(ctx, "SELECT to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
+		return 0, fmt.Errorf("look for schema fence: %w", err)
+	}
+	if !exists {
+		return 0, nil
+	}
+	var version int
+	if err := db.QueryRowContext(ctx, "SELECT fence.version()").Scan(&version); err != nil {
+		return 0, fmt.Errorf("read version of schema fence: %w", err)
+	}
+	return version, nil
+}
+
+// ensureSchema makes the schema for the table of versions, which is there
+// before the first migration is.
+func ensureSchema(ctx context.Context, db *sql.DB) error {
+	var exists bool
+	if err := db.QueryRowContext(ctx, "SELECT to_regnamespace('fence') IS NOT NULL").Scan(&exists); err != nil {
+		return fmt.Errorf("look for schema fence: %w", err)
+	}
+	if exists {
+		return nil
+	}
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS fence"); err != nil {
+		return fmt.Errorf("create schema fence: %w", err)
+	}
+	return nil
+}
+
+func apply(ctx context.Context, db *sql.DB, notices *notices, progress func(Step)) error {
+	var steps []*goose.Migration
+	for v := 1; v <= Version; v++ {
+		up := func(ctx context.Context, tx *sql.Tx) error {
+			step, err := execute(ctx, tx, notices, v, "up")
+			if err != nil {
+				return err
+			}
+			tell(progress, step)
+			return nil
+		}
+		steps = append(steps, goose.NewGoMigration(int64(v), &goose.GoFunc{RunTx: up}, nil))
+	}
+	store, err := database.NewStore(database.DialectPostgres, "fence.migrations")
+	if err != nil {
+		return fmt.Errorf("open table of migrations: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))
+	if err != nil {
+		return fmt.Errorf("make lock of migrations: %w", err)
+	}
+	provider, err := goose.NewProvider("", db, nil, goose.WithStore(store), goose.WithGoMigrations(steps...),
+		goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return fmt.Errorf("prepare migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+func execute(ctx context.Context, tx *sql.Tx, notices *notices, version int, way string) (Step, error) {
+	start := time.Now()
+	text, err := Files.ReadFile(name(version) + "." + way + ".sql")
+	if err != nil {
+		return Step{}, fmt.Errorf("read migration: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+		return Step{}, fmt.Errorf("run %s.%s.sql: %w", name(version), way, err)
+	}
+	return Step{Version: version, Name: name(version), Took: time.Since(start), Notices: notices.take()}, nil
+}
