@@ -24,6 +24,10 @@ func (l *Locker) acquire(ctx context.Context, resource string, mode guard.Mode, 
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("acquire %q: %w", resource, ended(ctx))
 	}
+	if !l.enter() {
+		return nil, fmt.Errorf("acquire %q: %w", resource, locks.ErrClosed)
+	}
+	defer l.calls.Done()
 	le := l.newLease(resource, mode, max(floor, l.config.Floor))
 	if err := le.acquire(ctx, op); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", resource, le.giveUp(ctx, err))

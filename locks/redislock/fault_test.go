@@ -118,6 +118,32 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestCloseAfterCancel: who gives up waiting and then closes leaves no place in
+// the queue, which would keep out those behind it.
+func TestCloseAfterCancel(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	far := newLink(t, s.Addr())
+	far.Delay(20 * time.Millisecond)
+	long := redislock.Config{TTL: 10 * time.Minute}
+	held := mustAcquire(t, s.locker(t, long, s.Addr()).Acquire, "r")
+	for range 5 {
+		locker := s.locker(t, long, far.Addr())
+		ctx, cancel := context.WithCancel(testContext(t))
+		waiting := background(ctx, t, locker.Acquire, "r")
+		s.awaitEntries(t, "r", 2)
+		cancel()
+		if g := <-waiting; !errors.Is(g.err, context.Canceled) {
+			t.Errorf("acquire = %v, %v", g.lease, g.err)
+		}
+		if err := locker.Close(); err != nil {
+			t.Error(err)
+		}
+		s.awaitEntries(t, "r", 1)
+	}
+	mustRelease(t, held)
+}
+
 // TestDeadReader: one that crashed keeps a writer out for its own time only, and
 // does not end the others (Redisson #2144).
 func TestDeadReader(t *testing.T) {

@@ -97,6 +97,10 @@ func (le *lease) Release(ctx context.Context) error {
 	if le.released.Swap(true) {
 		return nil
 	}
+	if !le.locker.enter() {
+		return le.end(errLockerClosed)
+	}
+	defer le.locker.calls.Done()
 	le.expireIfDue()
 	if cause := le.end(locks.ErrReleased); !errors.Is(cause, locks.ErrReleased) {
 		return cause
@@ -207,7 +211,7 @@ func (le *lease) grant(number int64) {
 	if number != first {
 		le.doubtful.Store(true)
 		le.lose(errGone)
-		le.sweep()
+		le.locker.spawn(le.giveBack)
 		return
 	}
 	le.schedule(next)
@@ -266,15 +270,23 @@ func (le *lease) leave(ctx context.Context) (found bool, err error) {
 	return r.state == isLeft || r.doubtful, err
 }
 
-// sweep gives up a lease that is over, in the background, until Redis has
-// answered or its time is over there.
+// sweep gives up a lease that is over, in the background. Close waits for it as
+// long as for what it gives up itself.
 func (le *lease) sweep() {
 	l := le.locker
-	l.spawn(func() {
-		ctx, cancel := context.WithTimeout(l.ctx, l.config.TTL)
-		defer cancel()
-		if _, err := le.leave(ctx); err != nil && l.ctx.Err() == nil {
-			l.config.Logger.Warn("give up lock", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
-		}
-	})
+	l.sweeps.Add(1) // in a call, so before Close waits
+	if !l.spawn(func() { defer l.sweeps.Done(); le.giveBack() }) {
+		l.sweeps.Done()
+	}
+}
+
+// giveBack gives up a lease that is over, until Redis has answered or its time
+// is over there.
+func (le *lease) giveBack() {
+	l := le.locker
+	ctx, cancel := context.WithTimeout(l.ctx, l.config.TTL)
+	defer cancel()
+	if _, err := le.leave(ctx); err != nil && l.ctx.Err() == nil {
+		l.config.Logger.Warn("give up lock", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
+	}
 }

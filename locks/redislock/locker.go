@@ -31,11 +31,13 @@ type Locker struct {
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
-	closed    bool // no lease may begin any more
+	closed    bool // no call may begin any more
 	done      bool // Close waits for goroutines: none may start
 	listening bool
 	leases    map[string]*lease // by member, all that have not ended
-	wg        sync.WaitGroup
+	calls     sync.WaitGroup    // of Acquire and Release
+	sweeps    sync.WaitGroup    // that such a call has left behind
+	wg        sync.WaitGroup    // all goroutines
 }
 
 // New returns a Locker that uses client, which stays the caller's: it must
@@ -117,18 +119,20 @@ func (l *Locker) TryAcquireShared(ctx context.Context, resource string) (locks.L
 // within two seconds; it then ends by its time. A second Close returns nil.
 func (l *Locker) Close() error {
 	ended := l.shut()
+	timer := time.AfterFunc(leaveTimeout, l.cancel)
 	errs := make([]error, len(ended))
 	var leaving sync.WaitGroup
 	for i, le := range ended {
 		leaving.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-			defer cancel()
-			if _, err := le.leave(ctx); err != nil {
+			if _, err := le.leave(l.ctx); err != nil {
 				errs[i] = fmt.Errorf("release %q: %w", le.token.Resource, err)
 			}
 		})
 	}
 	leaving.Wait()
+	l.calls.Wait()
+	l.sweeps.Wait()
+	timer.Stop()
 	l.cancel()
 	l.mu.Lock()
 	l.done = true
@@ -163,6 +167,17 @@ func (l *Locker) spawn(f func()) bool {
 		return false
 	}
 	l.wg.Go(f)
+	return true
+}
+
+// enter begins a call, which ends with l.calls.Done, unless the locker is closed.
+func (l *Locker) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.calls.Add(1)
 	return true
 }
 
