@@ -27,6 +27,19 @@ func (l *Locker) node(ctx context.Context, key string) (*goredis.Client, string,
 	return nil, "", fmt.Errorf("client is a %T", l.client)
 }
 
+// trusts says, without asking it, whether the server that has key was found good.
+func (l *Locker) trusts(ctx context.Context, key string) bool {
+	if l.config.SkipPolicyCheck {
+		return true
+	}
+	_, name, err := l.node(ctx, key)
+	if err != nil {
+		return false
+	}
+	_, ok := l.checked.Load(name)
+	return ok
+}
+
 // checkPolicy refuses the server that has key if it could evict a lock or its
 // number: the next holder would come too early, and the number be forgotten. A
 // server that was found good is not asked again until it has lost its scripts,
