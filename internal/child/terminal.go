@@ -1,0 +1,81 @@
+package child
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// Terminal is the controlling terminal, which one process group at a time may
+// use: the one in the foreground. It belongs to this process's group, and can
+// be lent to a program's.
+//
+// The system stops with SIGTTOU whoever takes the terminal from another group.
+// So this process must ignore that signal once the program runs (not before: a
+// program ignores what its parent does).
+type Terminal struct {
+	file  *os.File
+	own   int // this process's group
+	state *term.State
+	lent  bool
+}
+
+// OpenTerminal opens the controlling terminal, or returns nil if there is none.
+func OpenTerminal() *Terminal {
+	file, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil
+	}
+	state, err := term.GetState(int(file.Fd()))
+	if err != nil {
+		file.Close()
+		return nil
+	}
+	return &Terminal{file: file, own: syscall.Getpgrp(), state: state}
+}
+
+// Close closes the terminal.
+func (t *Terminal) Close() error { return t.file.Close() }
+
+// Foreground is the group that may use the terminal, 0 if that is not known.
+func (t *Terminal) Foreground() int {
+	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		return 0
+	}
+	return group
+}
+
+// Lend puts a program's group into the foreground if this process's is there.
+// It reports whether the program's group may use the terminal now.
+func (t *Terminal) Lend(group int) bool {
+	switch t.Foreground() {
+	case group:
+		return true
+	case t.own:
+		t.lent = t.set(group)
+		return t.lent
+	}
+	return false
+}
+
+// TakeBack puts this process's group into the foreground again if it has lent
+// it to the program.
+func (t *Terminal) TakeBack() {
+	if t.lent && t.Foreground() != t.own {
+		t.set(t.own)
+	}
+	t.lent = false
+}
+
+// Restore undoes what a program that was killed has done to the terminal's
+// modes: not to echo, not to take lines.
+func (t *Terminal) Restore() {
+	_ = term.Restore(int(t.file.Fd()), t.state) // it may be gone
+}
+
+func (t *Terminal) set(group int) bool {
+	return unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group) == nil
+}
