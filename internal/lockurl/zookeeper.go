@@ -1,0 +1,28 @@
+package lockurl
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/locks/zklock"
+)
+
+func openZooKeeper(_ context.Context, t *Target, ttl time.Duration) (*Service, error) {
+	tls, err := t.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	dial := zklock.Dial{Servers: t.hosts, TLS: tls}
+	if t.user != "" {
+		dial.Auth = []zklock.Auth{{Scheme: "digest", Credentials: t.user + ":" + t.password}}
+	}
+	config := zklock.Config{TTL: ttl}
+	if t.path != "" {
+		config.Root = "/" + t.path
+	}
+	locker, err := zklock.New(dial, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{Locker: locker, close: locker.Close}, nil
+}
