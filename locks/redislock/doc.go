@@ -35,12 +35,12 @@
 // # Numbers
 //
 // The number of a grant is max(last number, floor, time of Redis in µs) + 1,
-// made before the lock is. The last number has the script's doubles and INCR out
-// of the way: it is a string of up to 19 digits. When it is lost, by FLUSHALL, a
-// restart without persistence or the failover to a replica that lagged behind,
-// time has passed since, and the next number is above it all the same. That is
-// why the issuer of the numbers is a name from the Config, and not an id that is
-// kept in Redis: it would be lost with the number.
+// made before the lock is. It is a string on all of its way, up to 2^63-1, since
+// the numbers of a script are doubles, which repeat above 2^53. When the last
+// number is lost, by FLUSHALL, a restart without persistence or the failover to a
+// replica that lagged behind, time has passed since, and the next one is above it
+// all the same. That is why the issuer of the numbers is a name from the Config,
+// and not an id that is kept in Redis: it would be lost with the number.
 //
 // # Guarantees
 //

@@ -83,14 +83,12 @@ local function fits(member)
   return holders > 1 or not exclusive(redis.call('HKEYS', HELD)[1])
 end
 
--- The number comes first: whatever fails between the two burns a number, and
--- leaves no lock.
-local function grant(member)
-  local number = mint()
+-- hold gives the lock to member, under a number that is made before anything
+-- else is done: if that fails there is no trace of a lock.
+local function hold(member, number)
   redis.call('HSET', HELD, member, number)
   redis.call('ZREM', QUEUE, member)
   linger()
-  return number
 end
 
 -- advance grants to those whose turn it is, and tells them.
@@ -98,7 +96,8 @@ local function advance()
   while true do
     local head = redis.call('ZRANGE', QUEUE, 0, 0)[1]
     if not head or not fits(head) then return end
-    local number = grant(head)
+    local number = mint()
+    hold(head, number)
     if head ~= me then
       -- May fail: then they find out when they ask.
       redis.pcall('PUBLISH', channel .. string.match(head, ':(.*)$'), head .. ' ' .. number)
@@ -123,8 +122,12 @@ if not found then
   local free = redis.call('ZCARD', QUEUE) == 0 and fits(me)
   if op == 'try' and not free then return {'busy'} end
   if floor ~= '0' then raise() end
+  local number = free and mint()
   redis.call('ZADD', UNTIL, now + ttl, me)
-  if free then return {'granted', grant(me)} end
+  if free then
+    hold(me, number)
+    return {'granted', number}
+  end
   local last = redis.call('ZREVRANGE', QUEUE, 0, 0, 'WITHSCORES')[2] or 0
   redis.call('ZADD', QUEUE, last + 1, me)
 else
