@@ -13,15 +13,19 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
-// Exit codes. Those above 1 are of sysexits.h, except the one of signals.
+// Exit codes. Those above 1 are of sysexits.h, except those of shells.
 const (
 	exitOK          = 0
 	exitFailure     = 1
 	exitUsage       = 64  // EX_USAGE
 	exitNotFound    = 66  // EX_NOINPUT
 	exitUnreachable = 69  // EX_UNAVAILABLE
+	exitHeld        = 75  // EX_TEMPFAIL
+	exitLost        = 76  // EX_PROTOCOL
 	exitDenied      = 77  // EX_NOPERM
 	exitSchema      = 78  // EX_CONFIG
+	exitNoExec      = 126 // as shells do
+	exitNoCommand   = 127 // as shells do
 	exitSignal      = 128 // + the signal's number, as shells do
 )
 
@@ -37,16 +41,25 @@ func exitCodes() *cobra.Command {
    64  bad usage: an unknown command or flag, a missing argument or URL, or a
        question that nobody can answer (give --yes)
    66  not found: no such resource
-   69  unreachable: Postgres or etcd does not answer, has no such database, or,
-       where the demo is to start it, is not on this machine
-   77  denied: a wrong password, or a role that may not do this
+   69  unreachable: Postgres or the lock service does not answer, has no such
+       database, or, where the demo is to start it, is not on this machine
+   75  not in time: somebody else holds the lock (exec --wait), or older
+       transactions are in the way of a claim (exec --claim-wait)
+   76  lost: the lease is over, and the command that ran under it was ended (exec)
+   77  denied: a wrong password, a role that may not do this, or a resource that
+       refuses the token
    78  schema: fence is not installed, has another version than this program
        wants, or does not work on this server
+  126  the command is there and cannot be run (exec)
+  127  the command is not there (exec)
   130  stopped by SIGINT (Ctrl-C)
-  143  stopped by SIGTERM
+  143  stopped by SIGTERM, and so on: 128 and the number of the signal
+
+exec exits with the code of the command that it ran; 128+n if signal n ended it.
 
 With an exit code other than 0, the last line of standard error says what is
-wrong and what to do. Passwords are never part of it.`,
+wrong and what to do, unless the code is that of a command. Passwords are never
+part of it.`,
 	}
 }
 
@@ -75,6 +88,10 @@ func (p *program) tell(ctx context.Context, err error) int {
 	if err == nil {
 		return exitOK
 	}
+	var final *finalError
+	if errors.As(err, &final) && final.err == nil {
+		return final.code // the command has said what there is to say
+	}
 	code, text := explain(ctx, err)
 	fmt.Fprintln(p.err, "fenceproxy: "+redact(strings.Join(strings.Fields(text), " ")))
 	return code
@@ -83,13 +100,16 @@ func (p *program) tell(ctx context.Context, err error) int {
 // explain finds the exit code of an error, and words that say what to do.
 func explain(ctx context.Context, err error) (int, string) {
 	var bySignal signalError
+	var final *finalError
 	var coded *codedError
 	var connect *pgconn.ConnectError
 	var pgErr *pgconn.PgError
 	var unreachable *demo.UnreachableError
 	var left *demo.LeftBehindError
 	switch {
-	case errors.As(context.Cause(ctx), &bySignal):
+	case errors.As(err, &final):
+		return final.code, final.Error()
+	case errors.As(err, &bySignal), errors.As(context.Cause(ctx), &bySignal):
 		text := bySignal.Error()
 		if errors.As(err, &left) {
 			text += "; " + left.Error()

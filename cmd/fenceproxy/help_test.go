@@ -18,7 +18,7 @@ func TestHelpTexts(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"", "demo", "migrate", "migrate up", "migrate status", "migrate down",
-		"marks", "marks list", "marks show", "marks adopt", "version",
+		"marks", "marks list", "marks show", "marks adopt", "exec", "version",
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +62,7 @@ func golden(t *testing.T, name, got string) {
 func TestHiddenCommandsStayHidden(t *testing.T) {
 	t.Parallel()
 	o := run(t, "--help")
-	for _, name := range []string{demoWorkerName, demoCleanerName} {
+	for _, name := range []string{demoWorkerName, demoCleanerName, execWardenName} {
 		if strings.Contains(o.out, name) {
 			t.Errorf("%s is shown", name)
 		}

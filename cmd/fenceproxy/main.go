@@ -1,5 +1,6 @@
 // Command fenceproxy makes databases enforce fencing tokens: it installs the
-// fence, shows and operates what resources remember, and demonstrates it.
+// fence, shows and operates what resources remember, runs programs under a
+// lock, and demonstrates it.
 package main
 
 import (
@@ -9,12 +10,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
 func main() {
 	p := program{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, executable: os.Executable,
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, environ: os.Environ, executable: os.Executable,
 		terminal: func() bool { return isTerminal(os.Stdin) },
 		colour: func(out *os.File) bool {
 			return isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
@@ -33,6 +35,8 @@ type program struct {
 	out io.Writer
 	err io.Writer
 	env func(string) string
+	// environ is the whole environment, for programs that get it too.
+	environ func() []string
 	// executable is the path of this program, for processes that it starts.
 	executable func() (string, error)
 	// terminal says whether somebody can answer on in.
@@ -56,12 +60,7 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ signal syscall.Signal }
 
-func (e signalError) Error() string {
-	if e.signal == syscall.SIGTERM {
-		return "stopped by SIGTERM"
-	}
-	return "stopped by SIGINT"
-}
+func (e signalError) Error() string { return "stopped by " + unix.SignalName(e.signal) }
 
 // untilSignal returns a context that the first SIGINT or SIGTERM ends. The
 // second does what signals do by themselves: it ends the process.

@@ -13,18 +13,20 @@ func (p *program) root() *cobra.Command {
 		Short: "Make databases enforce fencing tokens",
 		Long: `A lock on a lease cannot stop a holder that was paused past its lease. The
 resource can: it remembers the highest fencing token it has seen, and refuses
-lower ones. fenceproxy installs that into PostgreSQL, operates it, and shows it.`,
+lower ones. fenceproxy installs that into PostgreSQL, operates it, runs programs
+under a lock so that they are held to it, and shows it.`,
 		Example: `  fenceproxy demo                                  # see a lost update, and see it refused
   export DATABASE_URL=postgres://admin@db.example/app
   fenceproxy migrate up --grant app                # install the fence
-  fenceproxy marks list                            # what each resource has seen`,
+  fenceproxy marks list                            # what each resource has seen
+  fenceproxy exec --lock etcd://etcd:2379 --resource orders --claim $DATABASE_URL -- psql $DATABASE_URL`,
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
-	root.AddCommand(p.demo(), p.demoWorker(), p.demoCleaner(), p.migrate(), p.marks(), p.version(), exitCodes())
+	root.AddCommand(p.demo(), p.demoWorker(), p.demoCleaner(), p.exec(), p.execWarden(), p.migrate(), p.marks(), p.version(), exitCodes())
 	return root
 }
 

@@ -2,6 +2,7 @@ package child
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -74,6 +75,24 @@ func (t *Terminal) TakeBack() {
 // modes: not to echo, not to take lines.
 func (t *Terminal) Restore() {
 	_ = term.Restore(int(t.file.Fd()), t.state) // it may be gone
+}
+
+// Stoppable reports whether somebody would continue this process if it stopped:
+// a shell with job control, in another group of the same session. The system
+// lets no terminal stop a group without one (an orphaned process group, as POSIX
+// calls it).
+func Stoppable() bool {
+	session, err := unix.Getsid(0)
+	group := syscall.Getpgrp()
+	for parent := os.Getppid(); err == nil && parent > 1; parent, _ = relatives(strconv.Itoa(parent)) {
+		if of, err := unix.Getsid(parent); err != nil || of != session {
+			return false
+		}
+		if of, err := unix.Getpgid(parent); err != nil || of != group {
+			return err == nil
+		}
+	}
+	return false
 }
 
 func (t *Terminal) set(group int) bool {

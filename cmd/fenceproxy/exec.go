@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/child"
+	"github.com/fenceproxy/fenceproxy/internal/lockurl"
+)
+
+const (
+	lockEnv = "FENCE_LOCK"
+	minTTL  = time.Second
+)
+
+// errand is what exec has to do.
+type errand struct {
+	target    *lockurl.Target
+	resource  string
+	shared    bool
+	ttl       time.Duration
+	wait      time.Duration // below 0: for ever
+	claims    []string      // URLs
+	claimWait time.Duration
+	evict     bool
+	s3        bool
+	print     bool
+	path      string // of the program
+	args      []string
+}
+
+func (p *program) exec() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "exec --lock URL --resource NAME [flags] -- COMMAND [ARGUMENT]...",
+		Short:   "Run any program under a lock, its clients carrying the token",
+		Long:    execLong,
+		Example: execExample,
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the command's name is the command's
+	lock := flags.String("lock", "", "URL of the lock service (default: the environment's "+lockEnv+", which ps does not show)")
+	var e errand
+	flags.StringVar(&e.resource, "resource", "", "name of what the lock protects (required)")
+	flags.BoolVar(&e.shared, "shared", false, "hold the lock together with other readers; the token cannot write")
+	flags.DurationVar(&e.ttl, "ttl", 15*time.Second, "how long the lock outlives the last sign of life of this process")
+	flags.DurationVar(&e.wait, "wait", 0, "how long to wait for the lock, 0s not at all (default: for ever)")
+	flags.StringArrayVar(&e.claims, "claim", nil, "URL of a Postgres database in which to claim the token first; can be given more than once")
+	flags.DurationVar(&e.claimWait, "claim-wait", 10*time.Second, "how long a claim waits for transactions of older holders")
+	flags.BoolVar(&e.evict, "evict", false, "end the sessions of older holders that a claim still waits for then")
+	flags.BoolVar(&e.s3, "s3", false, "let S3 clients carry the token too, as their session token")
+	flags.BoolVar(&e.print, "print", false, "run nothing: print the token, and hold the lock until standard input ends")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *lock == "" {
+			*lock = p.env(lockEnv)
+		}
+		if err := e.check(cmd, *lock, args); err != nil {
+			return err
+		}
+		if !e.print {
+			var err error
+			if e.path, err = child.Find(args[0], p.env("PATH")); err != nil {
+				return cannotRun(args[0], err)
+			}
+		}
+		return p.runErrand(cmd.Context(), &e)
+	}
+	return cmd
+}
+
+// check refuses a command line that makes no sense.
+func (e *errand) check(cmd *cobra.Command, lock string, args []string) error {
+	e.args = args
+	switch {
+	case lock == "":
+		return usage(cmd, "no lock service: give --lock URL, or set %s", lockEnv)
+	case e.resource == "":
+		return usage(cmd, "no resource: give --resource NAME")
+	case e.print && len(args) > 0:
+		return usage(cmd, "--print runs no command, got %q", args[0])
+	case !e.print && len(args) == 0:
+		return usage(cmd, "no command to run: give it behind --")
+	case e.ttl < minTTL:
+		return usage(cmd, "--ttl %v is below %v", e.ttl, minTTL)
+	case e.wait < 0:
+		return usage(cmd, "--wait is below 0")
+	case e.claimWait <= 0:
+		return usage(cmd, "--claim-wait is not above 0")
+	case len(e.claims) == 0 && (e.evict || cmd.Flags().Changed("claim-wait")):
+		return usage(cmd, "--claim-wait and --evict are for a --claim, and there is none")
+	}
+	if !cmd.Flags().Changed("wait") {
+		e.wait = -1
+	}
+	if err := guard.ValidateResource(e.resource); err != nil {
+		return usage(cmd, "--resource: %v", err)
+	}
+	for _, text := range e.claims {
+		if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
+			return usage(cmd, "--claim is not the URL of a Postgres database: other resources cannot be claimed yet")
+		}
+		if _, err := pgx.ParseConfig(text); err != nil {
+			return usage(cmd, "--claim is not the URL of a Postgres database: it must read postgres://user:password@host:port/database, special characters percent-encoded")
+		}
+	}
+	var err error
+	if e.target, err = lockurl.Parse(lock); err != nil {
+		return usage(cmd, "--lock is not the URL of a lock service: %v", err)
+	}
+	return nil
+}
+
+// cannotRun is the error of a program that could not be started, with the exit
+// code that shells have for it.
+func cannotRun(name string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return fail(exitNoCommand, "%s: command not found", name)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fail(exitNoExec, "cannot run %s: it is no program, and names none in a first line like #!/bin/sh", name)
+	}
+	return fail(exitNoExec, "cannot run %s: %w", name, err)
+}
+
+// execWardenName is the command that exec runs between itself and the program.
+const execWardenName = "exec-warden"
+
+func (p *program) execWarden() *cobra.Command {
+	return &cobra.Command{
+		Use:                execWardenName,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			defer surviveSignals()()
+			return child.RunWarden(args)
+		},
+	}
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks"
+)
+
+// nowherePort is where nobody listens.
+const nowherePort = "127.0.0.1:1"
+
+const ready = `echo $$; while :; do sleep 0.02; done`
+
+func testExecEnvironment(t *testing.T, x *theatre) {
+	show := `echo "$FENCE_TOKEN"; echo "$PGOPTIONS"; echo "$AWS_SESSION_TOKEN"; echo "$OTHER"`
+	for _, s3 := range []bool{false, true} {
+		args := []string{"--lock", x.lock(""), "--resource", "orders", "--", "sh", "-c", show}
+		if s3 {
+			args = append([]string{"--s3"}, args...)
+		}
+		a := x.prepare(args...)
+		a.cmd.Env = append(a.cmd.Env, "PGOPTIONS=-c work_mem=1MB -c fence.token=ft1:x:1:::old", "AWS_SESSION_TOKEN=own", "OTHER=a\tb")
+		if err := a.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		token := a.line()
+		got, err := guard.Parse(token)
+		if err != nil || got.Resource != "orders" || got.Mode != guard.Exclusive {
+			t.Errorf("FENCE_TOKEN %q: %v", token, err)
+		}
+		a.says("-c work_mem=1MB -c fence.token=" + token)
+		if s3 {
+			a.says(token)
+		} else {
+			a.says("own")
+		}
+		a.says("a\tb")
+		a.ends(0)
+	}
+}
+
+func testExecHeld(t *testing.T, x *theatre) {
+	holder := x.exec("--", "sh", "-c", ready).up()
+	x.exec("--wait", "0s", "true").ends(exitHeld, `the lock of "orders"`, "held by somebody else", "within 0s")
+	x.exec("--wait", "300ms", "true").ends(exitHeld, "within 300ms")
+	x.exec("--wait", "300ms", "--shared", "true").ends(exitHeld, "within")
+	waiter := x.exec("--wait", "1m", "sh", "-c", "echo $FENCE_TOKEN")
+	client := x.client()
+	until(t, "two keys", func() bool { return len(x.keys(client).Kvs) == 2 })
+	holder.signal(syscall.SIGTERM)
+	holder.ends(143)
+	waiter.ends(0)
+}
+
+func testExecShared(_ *testing.T, x *theatre) {
+	a := x.exec("--shared", "--", "sh", "-c", `echo $$; echo $FENCE_TOKEN | cut -c1-6; read -r x`).up()
+	b := x.exec("--shared", "--", "sh", "-c", `echo $$; read -r x`).up()
+	a.says("ft1:s:")
+	x.exec("--wait", "0s", "true").ends(exitHeld, "within 0s")
+	a.in.Close()
+	b.in.Close()
+	a.ends(1)
+	b.ends(1)
+}
+
+// Every kind of lock service, by the environment's URL.
+func testExecLockServices(t *testing.T, x *theatre) {
+	redis := testenv.Redis(t).Addr() + "?prefix=" + locks.NewID() + ":"
+	for issuer, url := range map[string]string{
+		"redis": "redis://" + redis,
+		"other": "redis://" + redis + "x&issuer=other",
+		"":      fmt.Sprintf("zk://%s/test/%s", testenv.ZooKeeper(t).Addr(), locks.NewID()),
+	} {
+		a := x.prepare("--resource", "orders/eu {1}", "--", "sh", "-c", `echo $FENCE_TOKEN; exit 3`)
+		a.cmd.Env = append(a.cmd.Env, lockEnv+"="+url)
+		if err := a.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		token, err := guard.Parse(a.line())
+		if err != nil || issuer != "" && token.Issuer != issuer || token.Resource != "orders/eu {1}" {
+			t.Errorf("token of %s: %+v, %v", url, token, err)
+		}
+		a.ends(3)
+	}
+}
+
+func testExecUnreachable(t *testing.T, x *theatre) {
+	for _, url := range []string{
+		"etcd://u:s3cret@" + nowherePort, "etcd://" + nowherePort, "redis://:s3cret@" + nowherePort, "redis+cluster://:s3cret@" + nowherePort,
+		"redis+sentinel://:s3cret@" + nowherePort + "?master=m", "zk://u:s3cret@" + nowherePort,
+		"etcds://h:1?cacert=/no/such/file",
+	} {
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			y := *x
+			y.t = t
+			a := y.start("--lock", url, "--resource", "orders", "--ttl", "2s", "--wait", "1s", "true")
+			a.ends(exitUnreachable, url[:4], "check the URL")
+			if strings.Contains(a.stderr.String(), "cret") {
+				t.Errorf("stderr has the password: %s", a.stderr.String())
+			}
+		})
+	}
+	t.Run("denied", func(t *testing.T) {
+		t.Parallel()
+		y := *x
+		y.t = t
+		s := testenv.StartRedis(t, testenv.RedisConfig{})
+		if err := s.Client(t).ConfigSet(t.Context(), "requirepass", "right").Err(); err != nil {
+			t.Fatal(err)
+		}
+		a := y.start("--lock", "redis://:wr0ng@"+s.Addr(), "--resource", "orders", "true")
+		a.ends(exitDenied, "check user and password")
+		if strings.Contains(a.stderr.String(), "wr0ng") {
+			t.Errorf("stderr has the password: %s", a.stderr.String())
+		}
+	})
+}
+
+func testExecPrint(t *testing.T, x *theatre) {
+	a := x.exec("--print")
+	token, err := guard.Parse(a.line())
+	if err != nil || token.Resource != "orders" {
+		t.Errorf("token %+v, %v", token, err)
+	}
+	x.exec("--wait", "0s", "true").ends(exitHeld, "within 0s")
+	a.in.Close()
+	a.ends(0)
+
+	b := x.exec("--print", "--ttl", shortTTL)
+	b.line()
+	x.revoke()
+	// Not ends: that would close its input.
+	_ = b.cmd.Wait()
+	if code := b.cmd.ProcessState.ExitCode(); code != exitLost {
+		t.Errorf("exit code %d: %s", code, b.stderr.String())
+	}
+}
+
+func testExecSignals(_ *testing.T, x *theatre) {
+	a := x.exec("--", "sh", "-c", `
+		for s in HUP INT QUIT USR1 USR2 WINCH; do trap "echo $s" $s; done
+		trap "echo TERM; exit 5" TERM
+		`+ready)
+	a.up()
+	for _, s := range []struct {
+		signal syscall.Signal
+		name   string
+	}{
+		{syscall.SIGHUP, "HUP"},
+		{syscall.SIGINT, "INT"},
+		{syscall.SIGINT, "INT"},
+		{syscall.SIGQUIT, "QUIT"},
+		{syscall.SIGUSR1, "USR1"},
+		{syscall.SIGUSR2, "USR2"},
+		{syscall.SIGWINCH, "WINCH"},
+		{syscall.SIGTERM, "TERM"},
+	} {
+		a.signal(s.signal)
+		a.says(s.name)
+	}
+	a.ends(5)
+}
+
+// A signal that comes before the command runs ends exec, which gives up its
+// place; one that was ignored from the start is ignored by all.
+func testExecSignalsWhileWaiting(t *testing.T, x *theatre) {
+	holder := x.exec("--", "sh", "-c", `trap "" HUP; `+ready).up()
+	client := x.client()
+	for s, name := range map[syscall.Signal]string{
+		syscall.SIGTERM: "SIGTERM", syscall.SIGINT: "SIGINT", syscall.SIGHUP: "SIGHUP", syscall.SIGQUIT: "SIGQUIT",
+	} {
+		waiter := x.exec("true")
+		until(t, "two keys", func() bool { return len(x.keys(client).Kvs) == 2 })
+		waiter.signal(syscall.SIGUSR1) // of no meaning yet
+		waiter.signal(s)
+		waiter.ends(exitSignal+int(s), "stopped by "+name)
+		until(t, "one key", func() bool { return len(x.keys(client).Kvs) == 1 })
+	}
+	holder.signal(syscall.SIGINT)
+	holder.ends(130)
+
+	a := x.prepare("--lock", x.lock(""), "--resource", "orders", "--", "sh", "-c", `kill -HUP $$; echo "still here"`)
+	a.cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, a.cmd.Path}, a.cmd.Args[1:]...)
+	a.cmd.Path = "/bin/sh"
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a.says("still here")
+	a.ends(0)
+}
+
+func testExecSuspended(t *testing.T, x *theatre) {
+	a := x.exec("--", "sh", "-c", `trap "echo here" USR1; `+ready).up()
+	for range 2 {
+		a.signal(syscall.SIGTSTP)
+		until(t, "both stop", func() bool { return state(a.pid) == "T" && state(a.cmd.Process.Pid) == "T" })
+		a.signal(syscall.SIGCONT)
+		a.signal(syscall.SIGUSR1)
+		a.says("here")
+	}
+	a.signal(syscall.SIGTERM)
+	a.ends(143)
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	token := guard.Token{Resource: "orders", Number: 7, Mode: guard.Exclusive}
+	given := []string{"A=1", "AWS_SESSION_TOKEN=own", "FENCE_TOKEN=old", "B=2"}
+	got, err := environment(given, token, false)
+	want := []string{"A=1", "B=2", "FENCE_TOKEN=" + token.String(), "PGOPTIONS=-c fence.token=" + token.String(), "AWS_SESSION_TOKEN=own"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("environment: %q, %v", got, err)
+	}
+	want[4] = "AWS_SESSION_TOKEN=" + token.String()
+	if got, err = environment(given, token, true); err != nil || !slices.Equal(got, want) {
+		t.Errorf("environment with S3: %q, %v", got, err)
+	}
+	if got, err = environment(nil, token, false); err != nil || slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "AWS") }) {
+		t.Errorf("environment of nothing: %q, %v", got, err)
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestExecBadUsage(t *testing.T) {
+	t.Parallel()
+	const lock = "--lock redis://u:s3cret@h --resource orders "
+	for _, c := range []struct{ args, says string }{
+		{"--resource orders true", "no lock service: give --lock URL, or set FENCE_LOCK"},
+		{"--lock redis://u:s3cret@h true", "no resource: give --resource NAME"},
+		{lock, "no command to run: give it behind --"},
+		{lock + "--", "no command to run"},
+		{lock + "--print true", `--print runs no command, got "true"`},
+		{lock + "--ttl 999ms true", "--ttl 999ms is below 1s"},
+		{lock + "--ttl soon true", "invalid argument"},
+		{lock + "--wait -1s true", "--wait is below 0"},
+		{lock + "--claim-wait 1s true", "--claim-wait and --evict are for a --claim"},
+		{lock + "--evict true", "--claim-wait and --evict are for a --claim"},
+		{lock + "--claim " + nowhere + " --claim-wait 0s true", "--claim-wait is not above 0"},
+		{lock + "--claim s3://s3cret/bucket true", "other resources cannot be claimed yet"},
+		{lock + "--claim postgres://u:s3%zzcret@h/d true", "special characters percent-encoded"},
+		{"--lock redis://u:s3cret@h --resource \x01 true", "--resource: "},
+		{"--lock s3cret --resource orders true", "--lock is not the URL of a lock service: it does not begin"},
+		{"--lock consul://u:s3cret@h --resource orders true", "its scheme is none of"},
+		{"--lock etcd://u:s3cret@h?x=s3cret --resource orders true", `parameter "x" is unknown`},
+		{lock + "--frobnicate true", "unknown flag: --frobnicate"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			o := run(t, append([]string{"exec"}, strings.Fields(c.args)...)...).want(t, exitUsage, c.says, "; see 'fenceproxy exec --help'")
+			if strings.Contains(o.err, "cret") {
+				t.Errorf("stderr has the password: %s", o.err)
+			}
+		})
+	}
+	// What follows the command's name is the command's.
+	run(t, "exec", "--lock", "redis://h", "--resource", "orders", "no-such-command", "--help", "--frobnicate").want(t, exitNoCommand, "command not found")
+	i := invocation{args: []string{"exec", "--resource", "orders", "true"}, env: map[string]string{lockEnv: "nonsense"}}
+	i.run(t.Context()).want(t, exitUsage, "--lock is not the URL")
+	run(t, execWardenName).want(t, exitFailure, "not by hand")
+	run(t, execWardenName, "9999", "1s", "/bin/true", "true").want(t, exitFailure)
+}
