@@ -69,6 +69,7 @@ func servers(bin string, all bool) []server {
 		debian("pgbouncer", "pgbouncer", "/usr/sbin/pgbouncer"),
 		debian("psql", "postgresql-client"),
 		debian("redis-server", "redis-server"),
+		zooKeeper(),
 	}
 	if all {
 		list = append(list, postgres(bin, 14), postgres(bin, 16), postgres(bin, 17))
