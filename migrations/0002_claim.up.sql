@@ -39,7 +39,7 @@ CREATE OR REPLACE FUNCTION fence.holders(resource text) RETURNS TABLE (
   SELECT h.pid, p.gid, a.usename, a.state, coalesce(a.xact_start, p.prepared),
          coalesce(NOT r.rolsuper
            AND (pg_has_role(current_user, r.oid, 'USAGE') OR pg_has_role(current_user, 'pg_signal_backend', 'USAGE'))
-           AND (NOT h.claiming OR a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - interval '50 ms'), false),
+           AND (NOT h.claiming OR a.state LIKE 'idle%' AND a.state_change < clock_timestamp() - interval '50 ms'), false),
          h.claiming
     FROM held h
     LEFT JOIN pg_stat_activity a ON a.pid = h.pid

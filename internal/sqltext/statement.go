@@ -59,6 +59,27 @@ func (s *Statement) BeginsTransaction() bool {
 // statements: DEALLOCATE and DISCARD.
 func (s *Statement) Forgets() bool { return s.Words("DEALLOCATE") || s.Words("DISCARD") }
 
+// ImportsSnapshot reports whether the statement is SET TRANSACTION SNAPSHOT,
+// which makes the transaction see the past.
+func (s *Statement) ImportsSnapshot() bool {
+	return s.Words("SET", "TRANSACTION", "SNAPSHOT") ||
+		s.Words("SET", "LOCAL", "TRANSACTION", "SNAPSHOT") || s.Words("SET", "SESSION", "TRANSACTION", "SNAPSHOT")
+}
+
+// IsCommand reports whether the statement starts like one of SQL. What does
+// not may be the name of a prepared statement, to whoever takes such names.
+func (s *Statement) IsCommand() bool {
+	switch s.Verb() {
+	case "", "ABORT", "ALTER", "ANALYSE", "ANALYZE", "BEGIN", "CALL", "CHECKPOINT", "CLOSE", "CLUSTER", "COMMENT", "COMMIT", "COPY",
+		"CREATE", "DEALLOCATE", "DECLARE", "DELETE", "DISCARD", "DO", "DROP", "END", "EXECUTE", "EXPLAIN", "FETCH", "GRANT",
+		"IMPORT", "INSERT", "LISTEN", "LOAD", "LOCK", "MERGE", "MOVE", "NOTIFY", "PREPARE", "REASSIGN", "REFRESH", "REINDEX",
+		"RELEASE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SECURITY", "SELECT", "SET", "SHOW", "START", "TABLE", "TRUNCATE",
+		"UNLISTEN", "UPDATE", "VACUUM", "VALUES", "WITH":
+		return true
+	}
+	return false
+}
+
 // Statements yields the statements of text in turn; empty ones are left out.
 func Statements(text string, d Dialect) iter.Seq[Statement] {
 	return func(yield func(Statement) bool) {

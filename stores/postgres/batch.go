@@ -3,13 +3,11 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenceproxy/fenceproxy/guard"
-	"github.com/fenceproxy/fenceproxy/internal/sqltext"
 )
 
 // Exec runs one statement in a fenced transaction of its own, in one network
@@ -38,9 +36,6 @@ func (s *Store) Exec(ctx context.Context, token guard.Token, sql string, args ..
 // need to be outside of one. Errors are those of InTx.
 func (s *Store) SendBatch(ctx context.Context, token guard.Token, b *pgx.Batch) error {
 	w, err := s.plan(ctx, token, &TxOptions{})
-	if err == nil {
-		err = w.admitBatch(b)
-	}
 	if err != nil {
 		return s.refused(ctx, err)
 	}
@@ -50,30 +45,15 @@ func (s *Store) SendBatch(ctx context.Context, token guard.Token, b *pgx.Batch) 
 	}
 	defer conn.Release()
 	w.conn, w.session = conn.Conn(), sessionOf(conn.Conn())
+	if b, err = w.admitBatch(ctx, b); err != nil {
+		return s.refused(ctx, err)
+	}
 	run := batchRun{work: w}
 	err = run.send(ctx, b)
 	if !run.begun && isError(err, noSuchStatement) {
 		err = run.send(ctx, b) // the session was reset behind our back; pgx knows by now
 	}
 	return s.refused(ctx, err)
-}
-
-func (w *work) admitBatch(b *pgx.Batch) error {
-	if beginsTx(b) {
-		return errBatchBegins
-	}
-	for _, q := range b.QueuedQueries {
-		n := 0
-		for statement := range sqltext.Statements(q.SQL, sqltext.Dialect{}) {
-			if n++; statement.EndsTransaction() || statement.BeginsTransaction() {
-				return w.unsupported(statement.Verb() + " in a batch: the store begins and commits")
-			}
-		}
-		if n != 1 {
-			return w.unsupported(fmt.Sprintf("a text of %d statements in a batch", n))
-		}
-	}
-	return nil
 }
 
 // batchRun is a batch on its way.

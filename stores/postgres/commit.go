@@ -33,7 +33,7 @@ func (w *work) commitFailed(ctx context.Context, err error) error {
 	if isError(err, noSuchStatement) {
 		w.unprepare(ctx)
 	}
-	return w.settled("commit", w.refusal(err))
+	return w.settled("commit", w.refusal(w.store.explain(err)))
 }
 
 // doubt forgets the tickets with which a check has just failed; an error of

@@ -48,6 +48,9 @@
 //   - It cannot be ended: Commit, Rollback and texts like COMMIT, ROLLBACK or
 //     PREPARE TRANSACTION are refused with guard.ErrUnsupported. So are
 //     TxOptions.CommitQuery, and a BeginQuery that does more than begin.
+//     That holds for the texts of rewriters and of statements that were prepared
+//     by name, which costs one round trip at a name's first use on a connection.
+//   - SET TRANSACTION SNAPSHOT is refused: it may be older than the claim.
 //   - At REPEATABLE READ and SERIALIZABLE, BEGIN takes the snapshot, so that
 //     SET TRANSACTION comes too late: use TxOptions. Not with Config.Lean.
 //   - fence.token is set in the transaction, and a shared advisory lock with two

@@ -117,21 +117,19 @@ func notApplied(doing string, err error) error {
 	if doing != "" {
 		err = fmt.Errorf("%s: %w", doing, err)
 	}
-	var refused *guard.RefusedError
-	if errors.As(err, &refused) {
+	if guard.OutcomeOf(err) == guard.Refused {
 		return err
 	}
-	return guard.WithOutcome(err, guard.NotApplied)
+	return guard.WithOutcome(err, guard.NotApplied) // whatever became of another write that err tells of
 }
 
 // settled says what became of a message with a COMMIT in it that ended in err
 // (I2): an error that the server reported without dying was instead of the
 // commit; everything else may have come after it.
 func (w *work) settled(doing string, err error) error {
-	var refused *guard.RefusedError
 	var unsent unsentError
 	var pgErr *pgconn.PgError
-	if errors.As(err, &refused) || errors.As(err, &unsent) || errors.As(err, &pgErr) && !unsure(pgErr) {
+	if guard.OutcomeOf(err) == guard.Refused || errors.As(err, &unsent) || errors.As(err, &pgErr) && !unsure(pgErr) {
 		return notApplied(doing, err)
 	}
 	return guard.WithOutcome(fmt.Errorf("%s: %w", doing, err), guard.Unknown)

@@ -210,3 +210,28 @@ func TestSessionReset(t *testing.T) {
 		}
 	})
 }
+
+// A lean BEGIN notices a reset as well: nothing else of the store's is sent
+// before COMMIT.
+func TestLeanSessionReset(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testenv.Postgres(t), Config{})
+	pool := openPool(t, e.url, inMode(pgx.QueryExecModeCacheStatement, 1))
+	store := newStore(t, pool, Config{Lean: true})
+	for range 3 {
+		err := store.InTx(t.Context(), writer(33), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "update t set n = n + 1 where id = 1") // by the simple protocol
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = pool.AcquireFunc(t.Context(), func(c *pgxpool.Conn) error { // past pgx, as a hook of the pool would
+			_, err := simple(t.Context(), c.Conn().PgConn(), "discard all", nil)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

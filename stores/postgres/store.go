@@ -150,7 +150,7 @@ func (s *Store) plan(ctx context.Context, token guard.Token, o *TxOptions) (*wor
 // run runs fn inside the transaction that has begun. Unless it returns nil,
 // the transaction is over.
 func (w *work) run(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	w.tx = &fencedTx{conn: w.conn}
+	w.tx = &fencedTx{conn: w.conn, session: w.session}
 	returned := false
 	defer func() {
 		w.tx.closed = true

@@ -46,7 +46,7 @@ func whoEnds(t *testing.T, e *env, sql string) (guard, server bool, err error) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	guard = (&fencedTx{conn: conn}).admit(sql) != nil
+	guard = (&fencedTx{conn: conn, session: sessionOf(conn)}).admitText(t.Context(), sql) != nil
 	before := ask(t, conn, "begin; select pg_current_xact_id()")
 	if _, err := simple(t.Context(), conn.PgConn(), sql, nil); err != nil {
 		return false, false, err

@@ -51,6 +51,8 @@ const maxTickets = 256
 // it alone. Tickets are kept per connection: a restored database, where the
 // oid of a sequence may be another's, means new connections.
 type session struct {
+	conn     *pgx.Conn
+	named    map[string]string // texts of statements that were prepared by name
 	prepares bool // the connection's queries are prepared statements
 	tickets  map[guard.Token]ticket
 	commands map[*pgconn.StatementDescription]*pgconn.StatementDescription
@@ -62,6 +64,7 @@ func sessionOf(conn *pgx.Conn) *session {
 		return known
 	}
 	fresh := &session{
+		conn:     conn,
 		prepares: conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
 		tickets:  map[guard.Token]ticket{},
 		commands: map[*pgconn.StatementDescription]*pgconn.StatementDescription{},

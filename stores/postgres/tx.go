@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fenceproxy/fenceproxy/guard"
-	"github.com/fenceproxy/fenceproxy/internal/sqltext"
 )
 
 var (
@@ -23,6 +21,7 @@ var (
 // ended, since the store ends it.
 type fencedTx struct {
 	conn       *pgx.Conn
+	session    *session
 	savepoints int
 	closed     bool
 	forgot     bool // the session's prepared statements were deallocated
@@ -41,35 +40,6 @@ func (tx *fencedTx) end() error {
 		return pgx.ErrTxClosed
 	}
 	return &guard.RefusedError{Reason: unsupportedError{errStoreEnds.Error()}}
-}
-
-// admit refuses a text that would end the transaction.
-func (tx *fencedTx) admit(sql string) error {
-	if tx.closed {
-		return pgx.ErrTxClosed
-	}
-	if strings.IndexByte(sql, ';') < 0 {
-		statement := sqltext.First(sql, sqltext.Dialect{})
-		return tx.admitStatement(&statement)
-	}
-	for statement := range sqltext.Statements(sql, dialectOf(tx.conn)) {
-		if err := tx.admitStatement(&statement); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (tx *fencedTx) admitStatement(statement *sqltext.Statement) error {
-	if statement.EndsTransaction() {
-		return &guard.RefusedError{Reason: unsupportedError{statement.Verb() + " inside fn: " + errStoreEnds.Error()}}
-	}
-	tx.forgot = tx.forgot || statement.Forgets()
-	return nil
-}
-
-func dialectOf(conn *pgx.Conn) sqltext.Dialect {
-	return sqltext.Dialect{BackslashQuotes: conn.PgConn().ParameterStatus("standard_conforming_strings") == "off"}
 }
 
 // Begin makes a savepoint, as a pgx.Tx does.
@@ -97,7 +67,8 @@ func (tx *fencedTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 // transaction is not sent.
 func (tx *fencedTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	for _, q := range b.QueuedQueries {
-		if err := tx.admit(q.SQL); err != nil {
+		var err error
+		if q.Arguments, err = tx.admit(ctx, q.SQL, q.Arguments); err != nil {
 			return pgx.FailedBatchResults(b, err)
 		}
 	}
@@ -130,7 +101,7 @@ func (tx *fencedTx) LargeObjects() pgx.LargeObjects {
 
 // Prepare is that of pgx.
 func (tx *fencedTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := tx.admit(sql); err != nil {
+	if err := tx.admitText(ctx, sql); err != nil {
 		return nil, err
 	}
 	return tx.conn.Prepare(ctx, name, sql)
@@ -138,7 +109,8 @@ func (tx *fencedTx) Prepare(ctx context.Context, name, sql string) (*pgconn.Stat
 
 // Exec is that of pgx.
 func (tx *fencedTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := tx.admit(sql); err != nil {
+	args, err := tx.admit(ctx, sql, args)
+	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	return tx.conn.Exec(ctx, sql, args...)
@@ -146,7 +118,8 @@ func (tx *fencedTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.C
 
 // Query is that of pgx.
 func (tx *fencedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := tx.admit(sql); err != nil {
+	args, err := tx.admit(ctx, sql, args)
+	if err != nil {
 		return failedRows{err}, err
 	}
 	return tx.conn.Query(ctx, sql, args...)
@@ -154,7 +127,8 @@ func (tx *fencedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 
 // QueryRow is that of pgx.
 func (tx *fencedTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := tx.admit(sql); err != nil {
+	args, err := tx.admit(ctx, sql, args)
+	if err != nil {
 		return failedRows{err}
 	}
 	return tx.conn.QueryRow(ctx, sql, args...)

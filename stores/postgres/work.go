@@ -86,7 +86,7 @@ func (w *work) open(o *pgx.TxOptions) error {
 func (w *work) admitBegin() error {
 	n := 0
 	for statement := range sqltext.Statements(w.begins, sqltext.Dialect{}) {
-		if (n == 0) != statement.BeginsTransaction() || statement.EndsTransaction() {
+		if (n == 0) != statement.BeginsTransaction() || statement.EndsTransaction() || statement.ImportsSnapshot() {
 			return w.unsupported("BeginQuery: it must begin one transaction")
 		}
 		n++
@@ -139,7 +139,7 @@ func (w *work) begin(ctx context.Context, conn *pgx.Conn) error {
 
 func (w *work) sendBegin(ctx context.Context) error {
 	pg := w.conn.PgConn()
-	if !w.session.prepares || w.plain || w.store.config.Lean && !w.track {
+	if !w.session.prepares || w.plain {
 		_, err := simple(ctx, pg, w.beginMessage(), w.learn)
 		return err
 	}
