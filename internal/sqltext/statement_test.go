@@ -199,19 +199,19 @@ func BenchmarkFirst(b *testing.B) {
 func TestStatementKinds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct{ command, imports bool }{
-		"select 1":                                  {command: true},
-		"/* c */ WITH x AS (SELECT 1) TABLE x":      {command: true},
-		"(select 1)":                                {command: true},
-		"":                                          {command: true},
-		"finish":                                    {},
-		"commit_and_chain":                          {},
-		"selectx 1":                                 {},
-		"set transaction snapshot 'x'":              {command: true, imports: true},
+		"select 1":                             {command: true},
+		"/* c */ WITH x AS (SELECT 1) TABLE x": {command: true},
+		"(select 1)":                           {command: true},
+		"":                                     {command: true},
+		"finish":                               {},
+		"commit_and_chain":                     {},
+		"selectx 1":                            {},
+		"set transaction snapshot 'x'":         {command: true, imports: true},
 		"SET LOCAL TRANSACTION /**/ SNAPSHOT 'x'":   {command: true, imports: true},
 		"set session transaction snapshot 'x'":      {command: true, imports: true},
 		"set transaction isolation level read only": {command: true},
 	} {
-		s := sqltext.First(text, sqltext.Dialect{})
+		s := First(text, Dialect{})
 		if s.IsCommand() != want.command || s.ImportsSnapshot() != want.imports {
 			t.Errorf("%q: command %v, imports %v", text, s.IsCommand(), s.ImportsSnapshot())
 		}

@@ -53,7 +53,7 @@ const maxTickets = 256
 type session struct {
 	conn     *pgx.Conn
 	named    map[string]string // texts of statements that were prepared by name
-	prepares bool // the connection's queries are prepared statements
+	prepares bool              // the connection's queries are prepared statements
 	tickets  map[guard.Token]ticket
 	commands map[*pgconn.StatementDescription]*pgconn.StatementDescription
 }
