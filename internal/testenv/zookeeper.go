@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +154,7 @@ func (c ZooKeeperConfig) text(port int, data string) string {
 	settings := map[string]string{
 		"dataDir": data, "clientPort": strconv.Itoa(port), "clientPortAddress": "127.0.0.1",
 		"tickTime": "500", "maxSessionTimeout": "60000", "maxClientCnxns": "0",
-		"admin.enableServer": "false", "4lw.commands.whitelist": "srvr", "extendedTypesEnabled": "true",
+		"admin.enableServer": "false", "4lw.commands.whitelist": "srvr,mntr", "extendedTypesEnabled": "true",
 	}
 	if !c.Sync {
 		settings["forceSync"] = "no"
@@ -184,28 +183,51 @@ func (s *ZooKeeperServer) start() error {
 	return nil
 }
 
-// serves asks a server whether it serves. (It says "imok" before it does.)
+// Packets is how many packets the server got from clients so far, pings
+// included.
+func (s *ZooKeeperServer) Packets(tb testing.TB) int {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	answer, err := fourLetters(ctx, s.addr, "mntr")
+	s.must(tb, err)
+	for line := range strings.Lines(answer) {
+		if text, ok := strings.CutPrefix(line, "zk_packets_received\t"); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(text))
+			s.must(tb, err)
+			return n
+		}
+	}
+	tb.Fatalf("testenv: ZooKeeper at %s: mntr: %q", s.addr, answer)
+	return 0
+}
+
+// serves asks a server whether it serves. (To "ruok" it says "imok" before it
+// does.)
 func serves(ctx context.Context, addr string) error {
+	answer, err := fourLetters(ctx, addr, "srvr")
+	if err == nil && !strings.HasPrefix(answer, "Zookeeper version") {
+		err = fmt.Errorf("srvr: %q", answer)
+	}
+	return err
+}
+
+// fourLetters sends one of ZooKeeper's commands for administrators.
+func fourLetters(ctx context.Context, addr, command string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Close()
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
-		return err
+		return "", err
 	}
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return err
+	if _, err := io.WriteString(conn, command); err != nil {
+		return "", err
 	}
 	answer, err := io.ReadAll(conn)
-	if err != nil {
-		return err
-	}
-	if !bytes.HasPrefix(answer, []byte("Zookeeper version")) {
-		return fmt.Errorf("srvr: %q", answer)
-	}
-	return nil
+	return string(answer), err
 }
 
 // dockerZooKeeper is the last place to look: a server that a test cannot stop.
@@ -217,7 +239,7 @@ func dockerZooKeeper(c ZooKeeperConfig, missing error) (*ZooKeeperServer, func()
 		Image: "zookeeper:3.8",
 		Port:  2181,
 		Env: []string{
-			"ZOO_TICK_TIME=500", "ZOO_4LW_COMMANDS_WHITELIST=srvr", "ZOO_ADMINSERVER_ENABLED=false",
+			"ZOO_TICK_TIME=500", "ZOO_4LW_COMMANDS_WHITELIST=srvr,mntr", "ZOO_ADMINSERVER_ENABLED=false",
 			"ZOO_MAX_CLIENT_CNXNS=0", "ZOO_CFG_EXTRA=maxSessionTimeout=60000 extendedTypesEnabled=true",
 		},
 		Args:  func(int) []string { return nil },

@@ -84,7 +84,7 @@ func (le *lease) queueUp(ctx context.Context, wait bool) (view, error) {
 	if alone {
 		return seen, nil
 	}
-	seen, err = s.look(ctx, p)
+	seen, err = s.look(ctx, p, seen.issuer)
 	if err == nil && seen.ahead != "" && !wait {
 		return view{}, locks.ErrHeld
 	}
@@ -102,7 +102,7 @@ func (s *session) follow(ctx context.Context, p *place, name string) (view, erro
 	defer w.stop()
 	if _, err := w.arm(ctx); err != nil {
 		if errors.Is(err, zk.ErrNoNode) {
-			return s.look(ctx, p)
+			return s.look(ctx, p, "")
 		}
 		return view{}, denied(err, "read", w.path)
 	}
@@ -116,7 +116,7 @@ func (s *session) follow(ctx context.Context, p *place, name string) (view, erro
 		case <-ctx.Done():
 		}
 		quiet.Stop()
-		seen, err := s.look(ctx, p)
+		seen, err := s.look(ctx, p, "")
 		if err != nil || seen.ahead != name || happened {
 			return seen, err
 		}

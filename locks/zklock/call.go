@@ -18,41 +18,43 @@ const (
 	maxPause = 500 * time.Millisecond
 )
 
-// reply is what a request came to.
-type reply[T any] struct {
-	value T
+// call is a request that was started. It is done at the latest when the session
+// is closed.
+type call[T any] struct {
+	done  chan struct{}
+	value T // these are set when done is closed
 	err   error
 }
 
-// start sends a request, in a goroutine, since the client knows no contexts. Its
-// reply comes at the latest when the session is closed. Two that are started
-// one after the other are on their way together.
-func start[T any](s *session, request func(*zk.Conn) (T, error)) <-chan reply[T] {
-	got := make(chan reply[T], 1)
+// start sends a request, in a goroutine, since the client knows no contexts. Two
+// that are started one after the other are on their way together.
+func start[T any](s *session, request func(*zk.Conn) (T, error)) *call[T] {
+	c := &call[T]{done: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
-		got <- reply[T]{err: context.Cause(s.ctx)}
-		return got
+		c.err = context.Cause(s.ctx)
+		close(c.done)
+		return c
 	}
 	s.calls.Go(func() {
-		value, err := request(s.conn)
-		if errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrClosing) {
+		defer close(c.done)
+		c.value, c.err = request(s.conn)
+		if errors.Is(c.err, zk.ErrSessionExpired) || errors.Is(c.err, zk.ErrClosing) {
 			s.end(errRevoked)
-			err = context.Cause(s.ctx)
+			c.err = context.Cause(s.ctx)
 		}
-		got <- reply[T]{value, err}
 	})
-	return got
+	return c
 }
 
 // await waits for the reply, or for the end of ctx or of the session. The
 // request may then still be carried out.
-func await[T any](ctx context.Context, s *session, got <-chan reply[T]) (T, error) {
+func await[T any](ctx context.Context, s *session, c *call[T]) (T, error) {
 	var none T
 	select {
-	case r := <-got:
-		return r.value, r.err
+	case <-c.done:
+		return c.value, c.err
 	case <-ctx.Done():
 		return none, ended(ctx)
 	case <-s.ctx.Done():

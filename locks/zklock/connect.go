@@ -94,8 +94,8 @@ type hosts struct {
 	session *session
 	servers []string
 	next    int
-	failed  int // connections since the last one that was good
-	good    time.Time
+	failed  int          // connections since the last one that was good
+	good    [2]time.Time // when the last two good ones were made, the older one first
 }
 
 // Init implements zk.HostProvider.
@@ -109,20 +109,23 @@ func (h *hosts) Len() int { return len(h.servers) }
 
 // Next implements zk.HostProvider. After a round in which no server was any
 // good it has the client pause, and so it does when good connections end at
-// once; and when the session is over, since the client looks whether it was
-// closed in no other place.
+// once, time after time; and when the session is over, since the client looks
+// whether it was closed in no other place.
 func (h *hosts) Next() (server string, pause bool) {
 	server = h.servers[h.next]
 	h.next = (h.next + 1) % len(h.servers)
 	pause = h.failed > 0 && h.failed%len(h.servers) == 0 ||
-		h.failed == 0 && !h.good.IsZero() && time.Since(h.good) < time.Second ||
+		h.failed == 0 && !h.good[0].IsZero() && time.Since(h.good[0]) < time.Second ||
 		h.session.ctx.Err() != nil
 	h.failed++
 	return server, pause
 }
 
 // Connected implements zk.HostProvider.
-func (h *hosts) Connected() { h.failed, h.good = 0, time.Now() }
+func (h *hosts) Connected() {
+	h.failed = 0
+	h.good = [2]time.Time{h.good[1], time.Now()}
+}
 
 // logger takes what the client logs.
 type logger struct{ *slog.Logger }

@@ -34,11 +34,6 @@ func TestConformance(t *testing.T) {
 	lockstest.Exercise(t, backend(zklock.Config{}))
 }
 
-func TestConformanceOfContainers(t *testing.T) {
-	t.Parallel()
-	lockstest.Exercise(t, backend(zklock.Config{Containers: true}))
-}
-
 func TestConformanceOfSequence(t *testing.T) {
 	t.Parallel()
 	lockstest.Exercise(t, backend(zklock.Config{Number: zklock.Sequence}))

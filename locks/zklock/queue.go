@@ -28,7 +28,7 @@ type place struct {
 	// version is that of dir when the node was made, for single nodes.
 	version int32
 	// asked is the request to make the node, if nobody has seen its reply.
-	asked <-chan reply[[]zk.MultiResponse]
+	asked *call[[]zk.MultiResponse]
 	// doubtful: such a request was sent, and may have been carried out.
 	doubtful bool
 }
@@ -77,10 +77,10 @@ func (s *session) enqueue(ctx context.Context, p *place) (seen view, alone bool,
 		}
 		p.doubtful = true
 		p.asked = start(s, s.creation(p, issuer))
-		results, err := await(ctx, s, p.asked)
-		if ctx.Err() != nil || s.ctx.Err() != nil {
-			return view{}, false, err // what becomes of the request, sweep finds out
+		if _, err := await(ctx, s, p.asked); !isClosed(p.asked.done) {
+			return view{}, false, err // what becomes of the request, remove finds out
 		}
+		results, err := p.asked.value, p.asked.err
 		p.asked = nil
 		switch failed := failedOp(results); {
 		case err == nil:
@@ -140,9 +140,10 @@ func failedOp(results []zk.MultiResponse) int {
 }
 
 // find looks for the node of a place in doubt: the reply to its creation is
-// lost. Without an error either p.path is set, or the node is not there and
-// will not be: whoever renews a session at a server ends what the session has
-// under way there and elsewhere (SessionMovedException).
+// lost. Without an error either p.path is set, or the node is not there and will
+// not be. For the server to which a session comes back ends its old connection
+// first (ZooKeeperServer.processConnectRequest, CLIENT_RECONNECT), and what is
+// still on its way from another one is refused (SessionMovedException).
 func (s *session) find(ctx context.Context, p *place) error {
 	err := s.retry(ctx, func() error {
 		// The server of the new connection may lag behind the one that created
@@ -188,25 +189,27 @@ func children(dir string) func(*zk.Conn) ([]string, error) {
 	}
 }
 
-// look reads what p waits for and the issuer, in one round of requests. It
-// returns errDeleted if p is not in the queue any more.
-func (s *session) look(ctx context.Context, p *place) (view, error) {
+// look reads what p waits for and, in the same round of requests, the issuer,
+// unless the caller has just seen it. It returns errDeleted if p is not in the
+// queue any more.
+func (s *session) look(ctx context.Context, p *place, issuer string) (view, error) {
 	var names, issuers []string
-	err := s.retry(ctx, func() error {
-		queue, issuer := start(s, children(p.dir)), start(s, children(s.locker.issuerDir()))
-		var errQueue, errIssuer error
-		names, errQueue = await(ctx, s, queue)
-		issuers, errIssuer = await(ctx, s, issuer)
-		if errors.Is(errQueue, zk.ErrNoNode) {
+	err := s.retry(ctx, func() (err error) {
+		queue := start(s, children(p.dir))
+		if issuer == "" {
+			issuers, err = ask(ctx, s, children(s.locker.issuerDir()))
+			if errors.Is(err, zk.ErrNoNode) {
+				err = nil
+			}
+		}
+		var errQueue error
+		if names, errQueue = await(ctx, s, queue); errors.Is(errQueue, zk.ErrNoNode) {
 			return errDeleted
 		}
-		if errors.Is(errIssuer, zk.ErrNoNode) {
-			errIssuer = nil
-		}
-		return errors.Join(errQueue, errIssuer)
+		return errors.Join(errQueue, err)
 	})
 	if err != nil {
-		return view{}, err
+		return view{}, denied(err, "read", p.dir)
 	}
 	if slices.Contains(names, singleName) {
 		return view{}, errMixed
@@ -215,11 +218,10 @@ func (s *session) look(ctx context.Context, p *place) (view, error) {
 	if !found {
 		return view{}, errDeleted
 	}
-	seen := view{ahead: last}
-	if seen.ahead == "" {
-		seen.issuer, err = s.theIssuer(ctx, issuers)
+	if last == "" && issuer == "" {
+		issuer, err = s.theIssuer(ctx, issuers)
 	}
-	return seen, err
+	return view{ahead: last, issuer: issuer}, err
 }
 
 // free returns locks.ErrHeld if somebody is in the queue of p who excludes it,

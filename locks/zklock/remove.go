@@ -11,10 +11,10 @@ import (
 // First it finds out what became of a creation that nobody waited for.
 func (s *session) remove(ctx context.Context, p *place) (found bool, err error) {
 	if p.asked != nil {
-		results, err := await(ctx, s, p.asked)
-		if ctx.Err() != nil || s.ctx.Err() != nil {
+		if _, err := await(ctx, s, p.asked); !isClosed(p.asked.done) {
 			return false, err
 		}
+		results, err := p.asked.value, p.asked.err
 		p.asked = nil
 		switch {
 		case err == nil:

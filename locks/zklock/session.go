@@ -48,12 +48,14 @@ type session struct {
 	retired   bool // takes no more users
 	closed    bool // the server said so
 	watches   map[string][]*watch
+	armed     map[string]int // by path, how many watches the client may have
 }
 
 func newSession(l *Locker) *session {
 	s := &session{
 		locker: l, ttl: l.config.TTL, idleSince: time.Now(),
 		opened: make(chan struct{}), wake: make(chan struct{}, 1), watches: map[string][]*watch{},
+		armed: map[string]int{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s

@@ -33,14 +33,35 @@ func (s *session) watch(path string, told func()) *watch {
 func (w *watch) arm(ctx context.Context) (data []byte, err error) {
 	s := w.session
 	err = s.retry(ctx, func() (err error) {
+		s.arms(w.path, 1)
 		data, err = ask(ctx, s, func(c *zk.Conn) ([]byte, error) {
 			// Not ExistsW: its watch on a node that never comes would stay.
 			data, _, _, err := c.GetW(w.path)
 			return data, err
 		})
+		if err != nil && ctx.Err() == nil {
+			s.arms(w.path, -1)
+		}
 		return err
 	})
 	return data, err
+}
+
+// arms counts the watches of the client on path, until one of them has told: that
+// ends all of them.
+func (s *session) arms(path string, more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed[path] += more; s.armed[path] <= 0 {
+		delete(s.armed, path)
+	}
+}
+
+// mayWatch reports whether the client may have watches.
+func (s *session) mayWatch() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.armed) > 0
 }
 
 func (w *watch) stop() {
@@ -61,6 +82,7 @@ func (s *session) happened(event zk.Event) {
 	s.mu.Lock()
 	told := s.watches[event.Path]
 	delete(s.watches, event.Path)
+	delete(s.armed, event.Path)
 	s.mu.Unlock()
 	for _, w := range told {
 		w.told()

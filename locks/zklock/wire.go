@@ -8,7 +8,8 @@ import (
 )
 
 // What a request asks for (org.apache.zookeeper.ZooDefs.OpCode): those that an
-// ensemble's leader has to see, the end of a session, and, made up, its opening.
+// ensemble's leader has to see, the renewal of watches, the end of a session,
+// and, made up, its opening.
 const (
 	opCreate          = 1
 	opDelete          = 2
@@ -16,6 +17,7 @@ const (
 	opSync            = 9
 	opMulti           = 14
 	opCreateContainer = 19
+	opSetWatches      = 101
 	opClose           = -11
 	opConnect         = -1000
 )
@@ -38,6 +40,9 @@ type wire struct {
 	out, in frames
 	opened  bool // the client has sent the first frame
 	greeted bool // and the server has answered it
+	// renewed, if not nil, is closed when the client has sent its watches again.
+	renewed chan struct{}
+	passed  bool // answers need not wait for that any more
 
 	mu      sync.Mutex
 	pending []request // not answered, oldest first
@@ -66,6 +71,9 @@ func (w *wire) Write(b []byte) (int, error) {
 			r.id, r.op = word(head, 0), word(head, 4)
 		}
 		w.opened = true
+		if w.renewed != nil && r.op == opSetWatches && !isClosed(w.renewed) {
+			close(w.renewed)
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.pending = append(w.pending, r)
@@ -76,9 +84,37 @@ func (w *wire) Write(b []byte) (int, error) {
 
 // Read notes which requests have been answered.
 func (w *wire) Read(b []byte) (int, error) {
+	held := w.renewed
 	n, err := w.Conn.Read(b)
+	if n > 0 && held != nil && !w.passed {
+		w.hold(held)
+		w.passed = true
+	}
 	w.in.feed(b[:n], w.answer)
 	return n, err
+}
+
+// hold waits until the client has sent its watches again, on a connection that
+// renews a session with some. The client puts the id of the last transaction
+// that it has seen into that request, and while it does so it must not take an
+// answer with a newer one, which is a data race of go-zookeeper 1.0.4.
+func (w *wire) hold(renewed <-chan struct{}) {
+	limit := time.NewTimer(min(w.session.hangLimit()/2, time.Second))
+	defer limit.Stop()
+	select {
+	case <-renewed:
+	case <-limit.C: // it has none: one more was on its way when the connection ended
+	case <-w.session.ctx.Done():
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (w *wire) answer(head []byte) {
@@ -90,6 +126,9 @@ func (w *wire) answer(head []byte) {
 	case !ok:
 	case !w.greeted && len(head) >= headSize:
 		w.greeted = true
+		if w.session.mayWatch() {
+			w.renewed = make(chan struct{})
+		}
 		timeout := time.Duration(word(head, 4)) * time.Millisecond
 		w.session.greeted(int64(binary.BigEndian.Uint64(head[8:])), timeout, r.sent) //nolint:gosec // an id
 	default:
