@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
@@ -32,12 +33,17 @@ func (x *theatre) beforeLease(a *act) {
 }
 
 func testExecRevoked(_ *testing.T, x *theatre) {
-	orderly := x.exec("--ttl", shortTTL, "--", "sh", "-c", `trap "echo bye; exit 0" TERM; `+ready).up()
+	// It ends at once, not when the lease would have been over.
+	const ttl = time.Minute
+	began := time.Now()
+	orderly := x.exec("--ttl", ttl.String(), "--", "sh", "-c", `trap "echo bye; exit 0" TERM; `+ready).up()
 	x.revoke()
 	orderly.says("bye")
+	if took := time.Since(began); took > ttl/2 {
+		x.t.Errorf("told to end after %v", took)
+	}
 	orderly.ends(exitLost, `the lease of "orders"`, "is lost, so sh ended with exit code 0", "lease is lost")
 
-	// The deadline is not the revocation, but what the lease would have had.
 	deaf := x.exec("--ttl", "10s", "--", "sh", "-c", stubborn).up()
 	x.revoke()
 	deaf.ends(exitLost, "was ended by signal 9")

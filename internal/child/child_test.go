@@ -17,9 +17,9 @@ import (
 // there, all deaf to signals that can be ignored.
 const family = `
 	trap "" TERM HUP INT
-	sleep 1000 &
-	setsid sleep 1000 &
-	(setsid sh -c 'sleep 1000 & sleep 1000' &)
+	sleep 300 &
+	setsid sleep 300 &
+	(setsid sh -c 'sleep 300 & sleep 300' &)
 	echo up
 `
 
@@ -32,11 +32,11 @@ func TestEnds(t *testing.T) {
 	}{
 		{"by itself", order{Script: "exit 7"}, "code=7 signal=0 stopped=false err=<nil>"},
 		{"by a signal of its own", order{Script: "kill -USR1 $$"}, "code=0 signal=10 stopped=false err=<nil>"},
-		{"at the first limit", order{Script: "sleep 1000", Term: time.Millisecond, Kill: patience}, "code=0 signal=15 stopped=true err=<nil>"},
+		{"at the first limit", order{Script: "sleep 300", Term: time.Millisecond, Kill: patience}, "code=0 signal=15 stopped=true err=<nil>"},
 		{"leaving a family behind", order{Script: family, Grace: 300 * time.Millisecond}, "code=0 signal=0 stopped=false err=<nil>"},
 		{
-			"forking without end",
-			order{Script: `f() { (sleep 0.05; f) & setsid sleep 1000 & }; f; f; f; sleep 0.2`, Grace: 10 * time.Millisecond},
+			"forking", // for a while only, should nobody end it
+			order{Script: `f() { [ $1 = 0 ] || { (sleep 0.05; f $(($1 - 1))) & setsid sleep 300 & }; }; f 50; f 50; f 50; sleep 0.2`, Grace: 10 * time.Millisecond},
 			"code=0 signal=0 stopped=false err=<nil>",
 		},
 	} {
@@ -59,7 +59,7 @@ func TestEnds(t *testing.T) {
 // A program is told to end when it is up, by Stop (USR1) or by new limits (USR2).
 func TestTold(t *testing.T) {
 	t.Parallel()
-	const orderly = `trap "exit 3" TERM; echo up; sleep 1000 & wait`
+	const orderly = `trap "exit 3" TERM; echo up; sleep 300 & wait`
 	for _, c := range []struct {
 		name   string
 		script string
