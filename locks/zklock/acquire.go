@@ -48,9 +48,9 @@ func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, 
 		return nil, err
 	}
 	le := newLease(s, resource, mode)
-	seen, err := le.queueUp(ctx, wait)
+	err = le.queueUp(ctx, wait)
 	if err == nil {
-		err = le.grant(seen)
+		err = le.grant(ctx)
 	}
 	if err != nil {
 		return nil, le.giveUp(ctx, err)
@@ -60,7 +60,7 @@ func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, 
 
 // queueUp puts the lease into the queue and returns when nobody is ahead of it
 // any more.
-func (le *lease) queueUp(ctx context.Context, wait bool) (view, error) {
+func (le *lease) queueUp(ctx context.Context, wait bool) error {
 	// From here on ctx ends with the lease too: its session is lost, or
 	// somebody removed its node.
 	ctx, cancel := context.WithCancel(ctx)
@@ -73,38 +73,38 @@ func (le *lease) queueUp(ctx context.Context, wait bool) (view, error) {
 	}
 	if !wait {
 		if err := s.free(ctx, p); err != nil {
-			return view{}, err
+			return err
 		}
 	}
-	seen, alone, err := s.enqueue(ctx, p)
+	alone, err := s.enqueue(ctx, p)
 	if err != nil {
-		return view{}, err
+		return err
 	}
 	le.expectDeletion()
 	if alone {
-		return seen, nil
+		return nil
 	}
-	seen, err = s.look(ctx, p, seen.issuer)
-	if err == nil && seen.ahead != "" && !wait {
-		return view{}, locks.ErrHeld
+	ahead, err := s.look(ctx, p)
+	if err == nil && ahead != "" && !wait {
+		return locks.ErrHeld
 	}
-	for err == nil && seen.ahead != "" {
-		seen, err = s.follow(ctx, p, seen.ahead)
+	for err == nil && ahead != "" {
+		ahead, err = s.follow(ctx, p, ahead)
 	}
-	return seen, err
+	return err
 }
 
 // follow waits until the node of the given name is gone, then looks again who
 // is ahead: that node may have been one that waited, and gave up.
-func (s *session) follow(ctx context.Context, p *place, name string) (view, error) {
+func (s *session) follow(ctx context.Context, p *place, name string) (ahead string, err error) {
 	gone := make(chan struct{}, 1)
 	w := s.watch(p.dir+"/"+name, func() { gone <- struct{}{} })
 	defer w.stop()
 	if _, err := w.arm(ctx); err != nil {
 		if errors.Is(err, zk.ErrNoNode) {
-			return s.look(ctx, p, "")
+			return s.look(ctx, p)
 		}
-		return view{}, denied(err, "read", w.path)
+		return "", denied(err, "read", w.path)
 	}
 	// Nobody shall wait for ever because an event was lost.
 	for {
@@ -116,19 +116,23 @@ func (s *session) follow(ctx context.Context, p *place, name string) (view, erro
 		case <-ctx.Done():
 		}
 		quiet.Stop()
-		seen, err := s.look(ctx, p, "")
-		if err != nil || seen.ahead != name || happened {
-			return seen, err
+		ahead, err := s.look(ctx, p)
+		if err != nil || ahead != name || happened {
+			return ahead, err
 		}
 	}
 }
 
 // grant makes the token, unless the lease was lost on the way.
-func (le *lease) grant(seen view) error {
+func (le *lease) grant(ctx context.Context) error {
+	issuer, err := le.session.theIssuer(ctx)
+	if err != nil {
+		return err
+	}
 	if err := le.Err(); err != nil {
 		return err
 	}
-	le.token.Number, le.token.Issuer = le.place.number, seen.issuer
+	le.token.Number, le.token.Issuer = le.place.number, issuer
 	return le.token.Validate()
 }
 

@@ -54,7 +54,7 @@ func (s *session) establish(ctx context.Context) error {
 			return fmt.Errorf("authenticate by %s: %w", auth.Scheme, err)
 		}
 	}
-	_, err := s.readIssuer(ctx)
+	_, err := s.theIssuer(ctx)
 	return err
 }
 

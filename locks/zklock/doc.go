@@ -18,15 +18,19 @@
 // hex, and what ZooKeeper appended. Names of any other form belong to somebody
 // else, and do not count.
 //
-// To acquire is one transaction: see that the issuer is still the one that was
-// read last, create the node, and write nothing into the directory. The answer
-// to that write has the id of the transaction, which is the node's czxid, and
-// how many nodes the directory has. Whoever is alone in it has the lock, with
-// its number and its issuer, by one request; and releases it by another. Who is
-// not alone reads the names, watches the next node that excludes it, and no
-// other, and reads the names and the issuer again when that is gone: six
-// requests for a grant after a wait, whatever the number of waiters, and one
-// more if it is longer than 200 ms.
+// To acquire is one transaction: create the node, and write nothing into the
+// directory. The answer to that write has the id of the transaction, which is
+// the node's czxid, and how many nodes the directory has. Whoever is alone in it
+// has the lock, with its number, by one request; and releases it by another. Who
+// is not alone reads the names, watches the next node that excludes it, and no
+// other, and reads the names again when that is gone: five requests for a grant
+// after a wait, whatever the number of waiters, and one more if it is longer than
+// 200 ms.
+//
+// The issuer is watched, which costs no request: ZooKeeper sends the event of a
+// watch before any answer that shows the same state or a later one, so what is
+// known of the issuer when a grant is decided is what the deciding request would
+// have read. Only a session that is younger than 100 ms reads it each time.
 //
 // All nodes of a Locker are on one session. It is opened by the first
 // acquisition, kept while somebody holds or waits and for one TTL after that,

@@ -210,6 +210,27 @@ func TestIssuerIsDeleted(t *testing.T) {
 	s.awaitEntries(t, "r", 0)
 }
 
+// TestIssuerChangesUnseen: the issuer is another when the connection comes back.
+func TestIssuerChangesUnseen(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.ZooKeeper(t))
+	far, link := s.far(t)
+	first := mustAcquire(t, far.Acquire, "r")
+	dir := s.root + "/.issuer"
+	for i, after := range []string{"second", "third"} {
+		link.Refuse(true)
+		s.delete(t, dir+"/"+s.children(t, dir)[0])
+		s.create(t, dir+"/"+after, 0)
+		link.Refuse(false)
+		lease := mustAcquire(t, far.Acquire, fmt.Sprint("other", i))
+		if got := lease.Token().Issuer; got != after {
+			t.Errorf("issuer %q, want %q", got, after)
+		}
+		mustRelease(t, lease)
+	}
+	mustRelease(t, first)
+}
+
 // TestRebuilt: an ensemble without its old data hands out low numbers again, as
 // another issuer. It does not let clients in that have seen later transactions,
 // so a new session has to be of a new client.

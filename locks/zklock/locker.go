@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
@@ -19,7 +18,6 @@ var _ locks.Locker = (*Locker)(nil)
 type Locker struct {
 	dial   Dial
 	config Config
-	issuer atomic.Pointer[string] // as read last
 	// ctx ends with the locker.
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -60,58 +60,43 @@ func (p *place) made(path string, zxid int64, kind Number) error {
 	return nil
 }
 
-// view is what one round of requests saw of a queue.
-type view struct {
-	ahead  string // the name of the node to wait for; "" if the lock is granted
-	issuer string
-}
-
-// enqueue puts p into its queue. If it is alone there, alone, it has the lock:
-// the one request says so, and that the issuer is that of the view. Its error is
-// zk.ErrNodeExists if p is a single node that is taken.
-func (s *session) enqueue(ctx context.Context, p *place) (seen view, alone bool, err error) {
+// enqueue puts p into its queue. If it is alone there, it has the lock: the one
+// request says so. Its error is zk.ErrNodeExists if p is a single node that is
+// taken.
+func (s *session) enqueue(ctx context.Context, p *place) (alone bool, err error) {
 	for {
-		issuer, err := s.knownIssuer(ctx)
-		if err != nil {
-			return view{}, false, err
-		}
 		p.doubtful = true
-		p.asked = start(s, s.creation(p, issuer))
+		p.asked = start(s, s.creation(p))
 		if _, err := await(ctx, s, p.asked); !isClosed(p.asked.done) {
-			return view{}, false, err // what becomes of the request, remove finds out
+			return false, err // what becomes of the request, remove finds out
 		}
 		results, err := p.asked.value, p.asked.err
 		p.asked = nil
-		switch failed := failedOp(results); {
+		switch {
 		case err == nil:
-			return view{issuer: issuer}, results[2].Stat.NumChildren == 1, p.created(results, s.locker.config.Number)
-		case errors.Is(err, zk.ErrNoNode) && failed == 0:
-			p.doubtful = false
-			s.locker.issuer.Store(nil)
+			return results[1].Stat.NumChildren == 1, p.created(results, s.locker.config.Number)
 		case errors.Is(err, zk.ErrNoNode):
 			p.doubtful = false
 			if err := s.mkdir(ctx, p.dir); err != nil {
-				return view{}, false, err
+				return false, err
 			}
 		case answered(err):
 			p.doubtful = false
-			return view{}, false, denied(err, "make a node in", p.dir)
+			return false, denied(err, "make a node in", p.dir)
 		default:
 			if err := s.find(ctx, p); err != nil || p.path != "" {
-				return view{}, false, err
+				return false, err
 			}
 		}
 	}
 }
 
-// creation is the request that makes the node of p. All of it happens or
-// nothing, in one transaction: see that the issuer is still the one, create the
-// node, and write nothing into its directory. The answer to that last one has
-// the id of the transaction, which is the node's czxid, and how many nodes
-// there are in the directory.
-func (s *session) creation(p *place, issuer string) func(*zk.Conn) ([]zk.MultiResponse, error) {
-	config := s.locker.config
-	node := &zk.CreateRequest{Path: p.dir + "/" + singleName, Acl: config.ACL, Flags: zk.FlagEphemeral}
+// creation is the request that makes the node of p, and writes nothing into its
+// directory, in one transaction. The answer to the write has the id of the
+// transaction, which is the node's czxid, and how many nodes there are in the
+// directory.
+func (s *session) creation(p *place) func(*zk.Conn) ([]zk.MultiResponse, error) {
+	node := &zk.CreateRequest{Path: p.dir + "/" + singleName, Acl: s.locker.config.ACL, Flags: zk.FlagEphemeral}
 	if p.single {
 		node.Data = []byte(p.entry.holder)
 	} else {
@@ -119,24 +104,14 @@ func (s *session) creation(p *place, issuer string) func(*zk.Conn) ([]zk.MultiRe
 		node.Flags = zk.FlagEphemeralSequential
 	}
 	return func(c *zk.Conn) ([]zk.MultiResponse, error) {
-		return c.Multi(
-			&zk.CheckVersionRequest{Path: config.Root + "/" + issuerName + "/" + issuer, Version: -1},
-			node,
-			&zk.SetDataRequest{Path: p.dir, Version: -1},
-		)
+		return c.Multi(node, &zk.SetDataRequest{Path: p.dir, Version: -1})
 	}
 }
 
 func (p *place) created(results []zk.MultiResponse, kind Number) error {
-	dir := results[2].Stat
+	dir := results[1].Stat
 	p.version = dir.Version
-	return p.made(results[1].String, dir.Mzxid, kind)
-}
-
-// failedOp is the index of the operation that made a transaction fail; -1 if
-// none did.
-func failedOp(results []zk.MultiResponse) int {
-	return slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil })
+	return p.made(results[0].String, dir.Mzxid, kind)
 }
 
 // find looks for the node of a place in doubt: the reply to its creation is
@@ -189,56 +164,46 @@ func children(dir string) func(*zk.Conn) ([]string, error) {
 	}
 }
 
-// look reads what p waits for and, in the same round of requests, the issuer,
-// unless the caller has just seen it. It returns errDeleted if p is not in the
-// queue any more.
-func (s *session) look(ctx context.Context, p *place, issuer string) (view, error) {
-	var names, issuers []string
-	err := s.retry(ctx, func() (err error) {
-		queue := start(s, children(p.dir))
-		if issuer == "" {
-			issuers, err = ask(ctx, s, children(s.locker.issuerDir()))
-			if errors.Is(err, zk.ErrNoNode) {
-				err = nil
-			}
-		}
-		var errQueue error
-		if names, errQueue = await(ctx, s, queue); errors.Is(errQueue, zk.ErrNoNode) {
-			return errDeleted
-		}
-		return errors.Join(errQueue, err)
-	})
+// look returns the name of the node that p waits for; "" if p is granted. It
+// returns errDeleted if p is not in the queue any more.
+func (s *session) look(ctx context.Context, p *place) (wait string, err error) {
+	names, err := s.list(ctx, p.dir)
 	if err != nil {
-		return view{}, denied(err, "read", p.dir)
+		return "", err
 	}
-	if slices.Contains(names, singleName) {
-		return view{}, errMixed
-	}
-	last, found := ahead(names, p.entry)
+	wait, found := ahead(names, p.entry)
 	if !found {
-		return view{}, errDeleted
+		return "", errDeleted
 	}
-	if last == "" && issuer == "" {
-		issuer, err = s.theIssuer(ctx, issuers)
+	return wait, nil
+}
+
+// list reads the names in the directory of a queue, none if there is none.
+func (s *session) list(ctx context.Context, dir string) ([]string, error) {
+	names, err := s.names(ctx, dir)
+	if slices.Contains(names, singleName) {
+		return nil, errMixed
 	}
-	return view{ahead: last, issuer: issuer}, err
+	return names, err
+}
+
+func (s *session) names(ctx context.Context, dir string) (names []string, err error) {
+	err = s.retry(ctx, func() (err error) {
+		names, err = ask(ctx, s, children(dir))
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return names, denied(err, "read", dir)
 }
 
 // free returns locks.ErrHeld if somebody is in the queue of p who excludes it,
 // before it has a place there.
 func (s *session) free(ctx context.Context, p *place) error {
-	var names []string
-	err := s.retry(ctx, func() (err error) {
-		names, err = ask(ctx, s, children(p.dir))
+	names, err := s.list(ctx, p.dir)
+	if err != nil {
 		return err
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
-	case err != nil:
-		return denied(err, "read", p.dir)
-	case slices.Contains(names, singleName):
-		return errMixed
 	}
 	for _, name := range names {
 		if e, ok := parseEntry(name); ok && e.excludes(p.entry.mode) {

@@ -28,7 +28,8 @@ type session struct {
 	locker *Locker
 	conn   *zk.Conn
 	events <-chan zk.Event // closed when conn has ended
-	id     int64           // set when opened is closed
+	id     int64           // these are set when opened is closed
+	born   time.Time
 	opened chan struct{}
 	// ctx ends with the session, with a cause that matches locks.ErrLost.
 	ctx    context.Context
@@ -48,6 +49,7 @@ type session struct {
 	retired   bool // takes no more users
 	closed    bool // the server said so
 	watches   map[string][]*watch
+	issuer    issuer
 	armed     map[string]int // by path, how many watches the client may have
 }
 
@@ -83,10 +85,11 @@ func (s *session) greeted(id int64, ttl time.Duration, sent time.Time) {
 		if id == 0 {
 			return // what the client asked for is gone; it asks again
 		}
-		s.id = id
+		s.id, s.born = id, time.Now()
 		close(s.opened)
 	}
 	s.ttl = ttl
+	s.issuer.renewed()
 	s.extend(sent)
 }
 

@@ -12,22 +12,24 @@ import (
 
 // contend gets the lock of a single node: whoever creates it has it, and all
 // others are told when it is gone, and try again.
-func (le *lease) contend(ctx context.Context, wait bool) (view, error) {
+func (le *lease) contend(ctx context.Context, wait bool) error {
 	s, p := le.session, &le.place
-	p.path = ""
 	for {
-		seen, alone, err := s.enqueue(ctx, p)
+		alone, err := s.enqueue(ctx, p)
 		switch {
 		case err == nil:
 			le.expectDeletion()
-			return s.aloneOrMixed(ctx, p, seen, alone)
+			if alone {
+				return nil
+			}
+			return s.unmixed(ctx, p)
 		case !errors.Is(err, zk.ErrNodeExists):
-			return view{}, err
+			return err
 		case !wait:
-			return view{}, locks.ErrHeld
+			return locks.ErrHeld
 		}
 		if err := s.awaitFree(ctx, p.dir+"/"+singleName); err != nil {
-			return view{}, err
+			return err
 		}
 	}
 }
@@ -51,25 +53,13 @@ func (s *session) awaitFree(ctx context.Context, path string) error {
 	}
 }
 
-// aloneOrMixed completes the view of the holder of a single node: where its
-// reply was lost, or somebody else's nodes are beside it, there is more to see.
-func (s *session) aloneOrMixed(ctx context.Context, p *place, seen view, alone bool) (view, error) {
-	if alone {
-		return seen, nil
-	}
-	var names []string
-	err := s.retry(ctx, func() (err error) {
-		names, err = ask(ctx, s, children(p.dir))
-		return err
-	})
-	if err != nil {
-		return view{}, err
-	}
+// unmixed returns errMixed if there is a queue where the single node of p is.
+func (s *session) unmixed(ctx context.Context, p *place) error {
+	names, err := s.names(ctx, p.dir)
 	if slices.ContainsFunc(names, func(name string) bool { _, ok := parseEntry(name); return ok }) {
-		return view{}, errMixed
+		return errMixed
 	}
-	seen.issuer, err = s.readIssuer(ctx)
-	return seen, err
+	return err
 }
 
 // findSingle is find for a single node: it is that of p if it holds its holder.

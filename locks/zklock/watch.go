@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -32,19 +33,39 @@ func (s *session) watch(path string, told func()) *watch {
 // it again.
 func (w *watch) arm(ctx context.Context) (data []byte, err error) {
 	s := w.session
-	err = s.retry(ctx, func() (err error) {
-		s.arms(w.path, 1)
+	err = s.arm(ctx, w.path, func() (err error) {
 		data, err = ask(ctx, s, func(c *zk.Conn) ([]byte, error) {
 			// Not ExistsW: its watch on a node that never comes would stay.
 			data, _, _, err := c.GetW(w.path)
 			return data, err
 		})
-		if err != nil && ctx.Err() == nil {
-			s.arms(w.path, -1)
-		}
 		return err
 	})
 	return data, err
+}
+
+// settleTime is how old a session has to be before it sets watches. While
+// go-zookeeper 1.0.4 opens a connection it looks whether it has watches to be
+// set again, at the same time as it already takes answers: a data race, if one
+// of them sets a watch. See also wire.hold.
+const settleTime = 100 * time.Millisecond
+
+// settled reports whether the session may set watches.
+func (s *session) settled() bool { return time.Since(s.born) >= settleTime }
+
+// arm sends a request that sets a watch on path, until it is answered.
+func (s *session) arm(ctx context.Context, path string, request func() error) error {
+	if !s.settled() && !sleep(ctx, settleTime-time.Since(s.born)) {
+		return ended(ctx)
+	}
+	return s.retry(ctx, func() error {
+		s.arms(path, 1)
+		err := request()
+		if err != nil && ctx.Err() == nil {
+			s.arms(path, -1)
+		}
+		return err
+	})
 }
 
 // arms counts the watches of the client on path, until one of them has told: that
@@ -83,6 +104,9 @@ func (s *session) happened(event zk.Event) {
 	told := s.watches[event.Path]
 	delete(s.watches, event.Path)
 	delete(s.armed, event.Path)
+	if event.Path == s.locker.issuerDir() {
+		s.issuer.changed()
+	}
 	s.mu.Unlock()
 	for _, w := range told {
 		w.told()
