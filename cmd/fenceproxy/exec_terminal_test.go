@@ -116,7 +116,8 @@ func testExecTerminal(t *testing.T, x *theatre) {
 	tty.shows("up-2")
 	tty.types("hello\n")
 	tty.shows("read-hello")
-	tty.types("\x03") // Ctrl-C
+	// Ctrl-C; bash runs its trap after the read that the signal came just before.
+	tty.types("\x03\n")
 	tty.shows("got-2")
 	for range 2 {
 		tty.types("\x1a") // Ctrl-Z
@@ -135,7 +136,7 @@ func testExecTerminal(t *testing.T, x *theatre) {
 	// In the background it may not read; fg lets it.
 	tty.types(x.line("bash", "-c", `echo up-$((2 + 2)); read -r x; echo "read-$x"`) + "&\n")
 	tty.shows("up-4")
-	tty.types("jobs\n")
+	tty.types("until jobs | grep 'Stop[p]ed'; do sleep 0.1; done\n") // it stops when it reads, which may be a moment later
 	tty.shows("Stopped")
 	tty.types("fg\n")
 	tty.types("word\n")
