@@ -1,7 +1,8 @@
 // Package testenv gives tests real servers, and links to them that can be cut.
 //
 // A server is looked for in this order: an address in the environment
-// (FENCE_TEST_POSTGRES_URL, FENCE_TEST_ETCD_ENDPOINTS, FENCE_TEST_REDIS_ADDR);
+// (FENCE_TEST_POSTGRES_URL, FENCE_TEST_ETCD_ENDPOINTS, FENCE_TEST_REDIS_ADDR,
+// FENCE_TEST_ZOOKEEPER_ADDR);
 // a program on this machine (in .bin, where `make servers` puts it, or where
 // Debian does), which is started on a free loopback port; a container, if a
 // Docker engine answers.
