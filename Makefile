@@ -22,6 +22,9 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 RACE := $(if $(shell command -v "$$($(GO) env CC)"),-race)
 GOLANGCI_LINT_VERSION := v2.12.2
 GOLANGCI_LINT := .bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+# A checkout's own: the shared cache remembers findings by the path of another
+# checkout, where this one's exclusions do not match.
+export GOLANGCI_LINT_CACHE := $(CURDIR)/.bin/cache/golangci-lint
 
 .PHONY: help
 help: ## list the targets
