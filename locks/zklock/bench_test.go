@@ -40,7 +40,7 @@ var rivals = []rival{
 func joinLocker(b *testing.B, s *service, addr string) contender {
 	b.Helper()
 	locker := newLocker(b, zklock.Dial{Servers: []string{addr}}, zklock.Config{
-		Root: s.config.Root, Single: s.config.Single, TTL: quiet,
+		Root: s.config.Root, Single: s.config.Single, TTL: longTTL,
 	})
 	mustRelease(b, mustAcquire(b, locker.Acquire, "r"))
 	return func(ctx context.Context) (func(context.Context) error, error) {

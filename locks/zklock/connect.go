@@ -20,7 +20,7 @@ func (l *Locker) openSession() (*session, error) {
 	s := newSession(l)
 	var err error
 	s.conn, s.events, err = zk.Connect(l.dial.Servers, l.config.TTL,
-		zk.WithDialer(s.connect), zk.WithHostProvider(&hosts{session: s}), zk.WithEventCallback(s.happened),
+		zk.WithDialer(s.connect), zk.WithHostProvider(&hosts{}), zk.WithEventCallback(s.happened),
 		zk.WithLogger(logger{l.config.Logger}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
@@ -91,7 +91,6 @@ func (s *session) connect(network, addr string, timeout time.Duration) (net.Conn
 // second in front of a server that it has just lost, and resolve names only
 // once.
 type hosts struct {
-	session *session
 	servers []string
 	next    int
 	failed  int          // connections since the last one that was good
@@ -108,15 +107,13 @@ func (h *hosts) Init(servers []string) error {
 func (h *hosts) Len() int { return len(h.servers) }
 
 // Next implements zk.HostProvider. After a round in which no server was any
-// good it has the client pause, and so it does when good connections end at
-// once, time after time; and when the session is over, since the client looks
-// whether it was closed in no other place.
+// good it has the client pause, which is also where the client looks whether it
+// was closed; and so it does when good connections end at once, time after time.
 func (h *hosts) Next() (server string, pause bool) {
 	server = h.servers[h.next]
 	h.next = (h.next + 1) % len(h.servers)
 	pause = h.failed > 0 && h.failed%len(h.servers) == 0 ||
-		h.failed == 0 && !h.good[0].IsZero() && time.Since(h.good[0]) < time.Second ||
-		h.session.ctx.Err() != nil
+		h.failed == 0 && !h.good[0].IsZero() && time.Since(h.good[0]) < time.Second
 	h.failed++
 	return server, pause
 }

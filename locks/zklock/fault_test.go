@@ -217,12 +217,16 @@ func TestIssuerChangesUnseen(t *testing.T) {
 	far, link := s.far(t)
 	first := mustAcquire(t, far.Acquire, "r")
 	dir := s.root + "/.issuer"
-	for i, after := range []string{"second", "third"} {
+	for i := range 5 {
+		resource, after := fmt.Sprint("other", i), fmt.Sprint("issuer", i)
+		mustRelease(t, mustAcquire(t, far.Acquire, resource))
 		link.Refuse(true)
+		// The request that is answered first on the new connection.
+		wait := background(testContext(t), t, far.Acquire, resource)
 		s.delete(t, dir+"/"+s.children(t, dir)[0])
 		s.create(t, dir+"/"+after, 0)
 		link.Refuse(false)
-		lease := mustAcquire(t, far.Acquire, fmt.Sprint("other", i))
+		lease := wantGrant(t, wait)
 		if got := lease.Token().Issuer; got != after {
 			t.Errorf("issuer %q, want %q", got, after)
 		}

@@ -23,9 +23,10 @@ import (
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
 const (
-	// shortTTL is for tests that lose a lease, longTTL for the others.
+	// shortTTL is for tests that lose a lease, longTTL for the others: what a
+	// waiter looks at without being told comes too late for them.
 	shortTTL = 3 * time.Second
-	longTTL  = 30 * time.Second
+	longTTL  = patience
 	patience = 60 * time.Second
 )
 

@@ -12,15 +12,11 @@ import (
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
-// quiet is a TTL with which no second look falls into a test that counts
-// requests.
-const quiet = time.Minute
-
 func TestUncontendedRequests(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	count := counter{Link: newLink(t, s.Addr())}
-	locker, near := s.locker(t, quiet, count.Addr()), s.near(t)
+	locker, near := s.locker(t, longTTL, count.Addr()), s.near(t)
 
 	mustRelease(t, mustAcquire(t, near.Acquire, "r")) // makes the directories
 	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
@@ -61,7 +57,7 @@ func contend(t *testing.T, s *service, waiters, rounds int) float64 {
 	count := counter{Link: newLink(t, s.Addr())}
 	var lockers []*zklock.Locker
 	for range min(waiters, 10) {
-		locker := s.locker(t, quiet, count.Addr())
+		locker := s.locker(t, longTTL, count.Addr())
 		mustRelease(t, mustAcquire(t, locker.Acquire, "first"))
 		lockers = append(lockers, locker)
 	}
