@@ -147,7 +147,7 @@ func testExecSignals(_ *testing.T, x *theatre) {
 	a := x.exec("--", "sh", "-c", `
 		for s in HUP INT QUIT USR1 USR2 WINCH; do trap "echo $s" $s; done
 		trap "echo TERM; exit 5" TERM
-		`+ready)
+		echo $$; while :; do read -r x; done`)
 	a.up()
 	for _, s := range []struct {
 		signal syscall.Signal

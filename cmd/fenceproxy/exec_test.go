@@ -137,6 +137,9 @@ func (x *theatre) start(args ...string) *act {
 	if err := a.cmd.Start(); err != nil {
 		x.t.Fatal(err)
 	}
+	// One that hangs is to say where: this signal is not the command's.
+	hangs := time.AfterFunc(2*time.Minute, func() { _ = a.cmd.Process.Signal(syscall.SIGABRT) })
+	x.t.Cleanup(func() { hangs.Stop() })
 	return a
 }
 
