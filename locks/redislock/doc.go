@@ -88,8 +88,9 @@
 // Redis 6 or later, or what behaves like it; tests run on 7.0. A single server, a
 // primary found by Sentinel, or a Cluster, but no goredis.Ring. Not one that may
 // evict keys: maxmemory-policy must be noeviction, which is looked up before the
-// first lock and after each restart. With full memory nothing can be acquired or
-// renewed, but released. A user needs, beside its password,
+// first lock and after each restart. With full memory nothing new can be acquired;
+// what is held or waited for is renewed, released and passed on as ever. A user
+// needs, beside its password,
 //
 //	~fence:locks:* &fence:locks:* +@read +@write +@scripting +time +publish +subscribe +ping +info
 //

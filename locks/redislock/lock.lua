@@ -63,10 +63,11 @@ local function linger()
   end
 end
 
+-- forget says whether member was there.
 local function forget(member)
-  redis.call('HDEL', HELD, member)
-  redis.call('ZREM', QUEUE, member)
+  local there = redis.call('HDEL', HELD, member) == 1 or redis.call('ZREM', QUEUE, member) == 1
   redis.call('ZREM', UNTIL, member)
+  return there
 end
 
 local function purge()
@@ -105,21 +106,42 @@ local function advance()
   end
 end
 
-purge()
-local found = redis.call('HGET', HELD, me) or redis.call('ZSCORE', QUEUE, me)
+-- Redis looks whether its memory is full before the first write of a script
+-- only. What takes nothing new begins with one that is always allowed, so that
+-- it can be done with full memory too: to leave with HDEL, to live on with
+-- PEXPIREAT.
 
 if op == 'leave' or op == 'bury' then
-  if found then forget(me) end
+  local there = forget(me)
   if op == 'bury' then redis.call('SET', GRAVE, '1', 'PX', ttl) end
-  advance()
-  return {found and 'left' or 'gone'}
+  if redis.call('EXISTS', QUEUE) == 1 then
+    purge()
+    advance()
+  end
+  return {there and 'left' or 'gone'}
 end
 
-if not found then
+-- The usual case, and the same as what follows would do: there is nobody.
+if op ~= 'keep' and redis.call('EXISTS', UNTIL, HELD, QUEUE, GRAVE) == 0 then
+  if floor ~= '0' then raise() end
+  local number = mint()
+  redis.call('ZADD', UNTIL, now + ttl, me)
+  redis.call('HSET', HELD, me, number)
+  redis.call('PEXPIREAT', UNTIL, now + ttl + 1000)
+  redis.call('PEXPIREAT', HELD, now + ttl + 1000)
+  return {'granted', number}
+end
+
+purge()
+if redis.call('HGET', HELD, me) or redis.call('ZSCORE', QUEUE, me) then
+  redis.call('PEXPIREAT', UNTIL, now + ttl + 1000)
+  redis.call('ZADD', UNTIL, now + ttl, me)
+  advance()
+else
   advance()
   if op == 'keep' then return {'gone'} end
   if redis.call('EXISTS', GRAVE) == 1 then return {'dead'} end
-  local free = redis.call('ZCARD', QUEUE) == 0 and fits(me)
+  local free = redis.call('EXISTS', QUEUE) == 0 and fits(me)
   if op == 'try' and not free then return {'busy'} end
   if floor ~= '0' then raise() end
   local number = free and mint()
@@ -130,9 +152,6 @@ if not found then
   end
   local last = redis.call('ZREVRANGE', QUEUE, 0, 0, 'WITHSCORES')[2] or 0
   redis.call('ZADD', QUEUE, last + 1, me)
-else
-  redis.call('ZADD', UNTIL, now + ttl, me)
-  advance()
 end
 linger()
 

@@ -93,6 +93,21 @@ func TestEviction(t *testing.T) {
 	}
 }
 
+// leastRights are what a user needs, beside keys and channels.
+var leastRights = []any{"+@read", "+@write", "+@scripting", "+time", "+publish", "+subscribe", "+ping", "+info"}
+
+// user makes a user for the service's keys and returns a client of it.
+func (s *service) user(tb testing.TB, name string, rules ...any) *goredis.Client {
+	tb.Helper()
+	args := append([]any{"ACL", "SETUSER", name, "on", ">secret", "~" + s.prefix + "*"}, rules...)
+	if err := s.client.Do(testContext(tb), args...).Err(); err != nil {
+		tb.Fatal(err)
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Username: name, Password: "secret"})
+	tb.Cleanup(func() { client.Close() })
+	return client
+}
+
 // TestPermissions: what the user may not do is said clearly, and what is not
 // needed is not missed.
 func TestPermissions(t *testing.T) {
@@ -100,15 +115,9 @@ func TestPermissions(t *testing.T) {
 	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
 	open := func(name string, rules ...any) *redislock.Locker {
 		t.Helper()
-		args := append([]any{"ACL", "SETUSER", name, "on", ">secret", "~" + s.prefix + "*"}, rules...)
-		if err := s.client.Do(testContext(t), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Username: name, Password: "secret"})
-		t.Cleanup(func() { client.Close() })
-		return newLocker(t, client, redislock.Config{Prefix: s.prefix, FallbackPoll: 50 * time.Millisecond})
+		return newLocker(t, s.user(t, name, rules...), redislock.Config{Prefix: s.prefix, FallbackPoll: 50 * time.Millisecond})
 	}
-	least := []any{"+@read", "+@write", "+@scripting", "+time", "+publish", "+subscribe", "+ping", "+info", "&" + s.prefix + "*"}
+	least := append(leastRights[:len(leastRights):len(leastRights)], "&"+s.prefix+"*")
 	for name, test := range map[string]struct {
 		rules []any
 		want  string
@@ -135,33 +144,60 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestMemoryIsFull: then nobody new gets a lock, but what is held can be released
-// and passed on.
+// TestMemoryIsFull: then nobody new gets a lock, but what is held lives on, also
+// beyond its TTL, and can be released and passed on: to a waiter who gets a
+// message, and to one that gets none and has to ask.
 func TestMemoryIsFull(t *testing.T) {
 	t.Parallel()
+	for name, channels := range map[string]string{"message": "allchannels", "no message": "resetchannels"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
+			limit := func(bytes string) {
+				t.Helper()
+				if err := s.client.ConfigSet(testContext(t), "maxmemory", bytes).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			locker := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr())
+			client := s.user(t, "waiter", append(leastRights[:len(leastRights):len(leastRights)], channels)...)
+			other := newLocker(t, client, redislock.Config{TTL: shortTTL, Prefix: s.prefix, FallbackPoll: 50 * time.Millisecond})
+			held := mustAcquire(t, locker.Acquire, "r")
+			waiting := background(testContext(t), t, other.Acquire, "r")
+			s.awaitEntries(t, "r", 2)
+			limit("1")
+			full := time.Now()
+			if lease, err := locker.TryAcquire(testContext(t), "other"); err == nil || !strings.Contains(err.Error(), "OOM") {
+				t.Errorf("acquire without memory = %v, %v", lease, err)
+			}
+			await(t, func() bool { return held.Deadline().After(full.Add(2 * shortTTL)) })
+			mustRelease(t, held)
+			next := wantGrant(t, waiting)
+			wantRising(t, held, next)
+			first := next.Deadline()
+			await(t, func() bool { return next.Deadline().After(first) })
+			mustRelease(t, next)
+			s.wantNoEntries(t, "r")
+			s.wantNoEntries(t, "other")
+			limit("0")
+			mustRelease(t, mustAcquire(t, locker.Acquire, "other"))
+		})
+	}
+}
+
+// TestGraveWithoutMemory: an acquisition that was given up stays so (I8).
+func TestGraveWithoutMemory(t *testing.T) {
+	t.Parallel()
 	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
-	locker := s.locker(t, redislock.Config{TTL: longTTL, FallbackPoll: 50 * time.Millisecond}, s.Addr())
-	limit := func(bytes string) {
-		t.Helper()
-		if err := s.client.ConfigSet(testContext(t), "maxmemory", bytes).Err(); err != nil {
+	a := redislock.NewAcquisition(s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()), "r")
+	for _, step := range []struct{ memory, op, want string }{{"1", "bury", "gone"}, {"0", "acquire", "dead"}} {
+		if err := s.client.ConfigSet(testContext(t), "maxmemory", step.memory).Err(); err != nil {
 			t.Fatal(err)
 		}
+		if state, err := a.Ask(testContext(t), step.op); state != step.want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", step.op, state, err, step.want)
+		}
 	}
-	held := mustAcquire(t, locker.Acquire, "r")
-	waiting := background(testContext(t), t, locker.Acquire, "r")
-	s.awaitEntries(t, "r", 2)
-	limit("1")
-	if lease, err := locker.TryAcquire(testContext(t), "other"); err == nil || !strings.Contains(err.Error(), "OOM") {
-		t.Errorf("acquire without memory = %v, %v", lease, err)
-	}
-	mustRelease(t, held)
-	next := wantGrant(t, waiting)
-	wantRising(t, held, next)
-	mustRelease(t, next)
-	s.wantNoEntries(t, "r")
-	s.wantNoEntries(t, "other")
-	limit("0")
-	mustRelease(t, mustAcquire(t, locker.Acquire, "other"))
 }
 
 func (s *service) wantNoEntries(tb testing.TB, resource string) {
