@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/internal/lockurl"
+	"github.com/fenceproxy/fenceproxy/locks"
+)
+
+const rotateRisk = `A lock service gets another issuer: the name of the counter that numbers come
+from.
+ - Resources refuse what is acquired from then on, as foreign, until each of
+   them has adopted the new issuer (marks adopt).
+ - Who holds a lock keeps its token, whose issuer is the one before, and is
+   refused from the adoption on. Stop the holders first, or let them end.
+ - It is right when the lock service was restored from a backup or an older copy
+   of its data, so that it hands out numbers twice, or built anew. Otherwise
+   there is no need for it.
+ - All locks below the path of the URL are concerned.
+ - It cannot be undone. An issuer that a resource has had before cannot come back.`
+
+func (p *program) lockRotate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rotate-issuer [URL]",
+		Short: "Give a restored or rebuilt lock service another issuer",
+		Long: rotateRisk + `
+
+For etcd and ZooKeeper, which keep their issuer themselves; where there is none
+yet, one is made. It is safe while others acquire and release: each grant is of
+one issuer, the one before or, from then on, the new one. Asks for confirmation,
+or wants --yes, and then says what to run next.
+
+Not for Redis: its issuer is a name of your choice, issuer= in the URL, and its
+numbers rise by its clock, also when its data is lost or set back. To change the
+issuer all the same, give everyone another name and have the resources adopt it.
+
+With --json ("before" is "" if there was none):
+  {"service":"etcd://h:2379","before":"K3V9","issuer":"7QZ4"}`,
+		Example: `  fenceproxy lock rotate-issuer etcd://etcd1:2379,etcd2:2379,etcd3:2379
+  fenceproxy lock rotate-issuer zk://zk1:2181,zk2:2181,zk3:2181 --yes --json`,
+	}
+	yes, asJSON := yesFlag(cmd), jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage(cmd, "wants one argument, URL, got %d", len(args))
+		}
+		target, err := p.lockTarget(cmd, args, len(args) == 1)
+		if err != nil {
+			return err
+		}
+		return withLockService(cmd.Context(), target, func(locker locks.Locker) error {
+			keeps, ok := locker.(locks.IssuerLocker)
+			if !ok {
+				return usage(cmd, "the issuer of a Redis is a name of your choice: to change it, "+
+					"give everyone another issuer= in the URL and have resources adopt that; "+
+					"its numbers rise by its clock and survive restore and failover without")
+			}
+			return p.rotate(cmd, target, keeps, *yes, *asJSON)
+		})
+	}
+	return cmd
+}
+
+func (p *program) rotate(cmd *cobra.Command, target *lockurl.Target, locker locks.IssuerLocker, yes, asJSON bool) error {
+	ctx := cmd.Context()
+	before, err := asked(ctx, target, locker.Issuer)
+	if err != nil {
+		return err
+	}
+	now := fmt.Sprintf("\nThe issuer of %s is about to be replaced; it is %s.", target, shownID(before))
+	if before == "" {
+		now = fmt.Sprintf("\n%s is about to get an issuer; it has none so far.", target)
+	}
+	if err := p.confirm(ctx, cmd, yes, rotateRisk+now); err != nil {
+		return err
+	}
+	issuer, err := asked(ctx, target, func(ctx context.Context) (string, error) { return locker.RotateIssuer(ctx, before) })
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.out, map[string]string{"service": target.String(), "before": before, "issuer": issuer})
+	}
+	fmt.Fprintf(p.out, "%s now has the issuer %s", target, issuer)
+	if before != "" {
+		fmt.Fprintf(p.out, ", before that %s", shownID(before))
+	}
+	fmt.Fprintf(p.out, `
+
+Next, in each database with marks of the issuer before, for each RESOURCE in the
+list that is locked there:
+  fenceproxy marks list --postgres URL
+  fenceproxy marks adopt RESOURCE --issuer %s --postgres URL
+`, issuer)
+	return nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLockHelpTexts(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"lock", "lock status", "lock rotate-issuer"} {
+		o := run(t, append(strings.Fields(command), "--help")...).want(t, exitOK)
+		golden(t, strings.ReplaceAll("fenceproxy "+command, " ", "-"), o.out)
+	}
+}
+
+func TestLockBadUsage(t *testing.T) {
+	t.Parallel()
+	const lock = "etcd://u:s3cret@h"
+	for _, c := range []struct{ args, says string }{
+		{"", "choose one of rotate-issuer, status"},
+		{"status", "wants two arguments, URL and NAME, got 0"},
+		{"status orders", "no lock service: give its URL, or set FENCE_LOCK"},
+		{"status " + lock, "NAME is missing: which resource?"},
+		{"status " + lock + " orders more", "wants two arguments, URL and NAME, got 3"},
+		{"status s3cret orders", "URL is not the URL of a lock service: it does not begin"},
+		{"status consul://u:s3cret@h orders", "its scheme is none of"},
+		{"status " + lock + "?x=s3cret orders", `parameter "x" is unknown`},
+		{"status " + lock + " \x01", "control character"},
+		{"status " + lock + " orders --frobnicate", "unknown flag: --frobnicate"},
+		{"rotate-issuer", "no lock service: give its URL, or set FENCE_LOCK"},
+		{"rotate-issuer " + lock + " orders", "wants one argument, URL, got 2"},
+		{"rotate-issuer u:s3cret@h", "URL is not the URL of a lock service"},
+		{"rotate-issuer redis://u:s3cret@h --yes", "give everyone another issuer= in the URL"},
+		{"rotate-issuer redis+cluster://u:s3cret@h --yes", "its numbers rise by its clock"},
+		{"rotate-issuer redis+sentinel://u:s3cret@h?master=m --yes", "is a name of your choice"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			o := run(t, append([]string{"lock"}, strings.Fields(c.args)...)...).want(t, exitUsage, c.says, "; see 'fenceproxy lock")
+			if o.out != "" {
+				t.Errorf("stdout: %s", o.out)
+			}
+			if strings.Contains(o.err, "cret") {
+				t.Errorf("stderr has the password: %s", o.err)
+			}
+		})
+	}
+	i := invocation{args: []string{"lock", "status", "orders"}, env: map[string]string{lockEnv: "s3cret"}}
+	i.run(t.Context()).want(t, exitUsage, "FENCE_LOCK is not the URL of a lock service")
+}
+
+func TestLockUnreachable(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"etcd://127.0.0.1:1/x", "etcd://u:s3cret@127.0.0.1:1", "zk://u:s3cret@127.0.0.1:1",
+		"redis://u:s3cret@127.0.0.1:1", "redis+cluster://u:s3cret@127.0.0.1:1",
+		"redis+sentinel://u:s3cret@127.0.0.1:1?master=m&sentinel-password=s3cret", "rediss://h?cacert=/no/such/file",
+	} {
+		commands := [][]string{{"lock", "status", url, "orders"}}
+		if !strings.HasPrefix(url, "redis") {
+			commands = append(commands, []string{"lock", "rotate-issuer", url, "--yes"})
+		}
+		for _, args := range commands {
+			t.Run(strings.Join(args, " "), func(t *testing.T) {
+				t.Parallel()
+				o := run(t, args...).want(t, exitUnreachable, "check the URL, and that the server runs")
+				if o.out != "" {
+					t.Errorf("stdout: %s", o.out)
+				}
+				if strings.Contains(o.err, "cret") {
+					t.Errorf("stderr has the password: %s", o.err)
+				}
+			})
+		}
+	}
+}
