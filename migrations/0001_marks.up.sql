@@ -267,7 +267,7 @@ BEGIN
     SELECT p.oid FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
      WHERE p.pronamespace = 'fence'::regnamespace AND a.grantee = 0
        AND p.proname NOT IN ('version', 'check', 'ticket', 'selftest', 'guard', 'token_for', 'refuse_write', 'family', 'ancestors', 'resource_of',
-                             'resource_flaw', 'malformed', 'protect', 'unprotect')
+                             'resource_flaw', 'malformed', 'protect', 'unprotect', 'enter', 'leave', 'unbound', 'raise_refusal')
   LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
   END LOOP;

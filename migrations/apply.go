@@ -13,7 +13,7 @@ import (
 
 // name is what the files of a migration are called.
 func name(version int) string {
-	return [Version + 1]string{1: "0001_marks", 2: "0002_claim", 3: "0003_check", 4: "0004_protect"}[version]
+	return [Version + 1]string{1: "0001_marks", 2: "0002_claim", 3: "0003_check", 4: "0004_protect", 5: "0005_proxy"}[version]
 }
 
 func newEnough(ctx context.Context, db *sql.DB) error {

@@ -7,7 +7,8 @@
 //
 // They install the schema "fence" into PostgreSQL 14–18: what a resource
 // remembers (fence.marks), what a new holder calls first (fence.claim), what
-// goes with every write (fence.check), and triggers that make a table itself
-// refuse stale writes (fence.protect). docs/architecture.md tells how they work
-// together.
+// goes with every write (fence.check), triggers that make a table itself refuse
+// stale writes (fence.protect), and domains whose constraints are the check, for
+// the proxy (fence.holds_token and its like). docs/architecture.md tells how they
+// work together.
 package migrations

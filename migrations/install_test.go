@@ -125,7 +125,8 @@ func (in installer) check(t *testing.T, d *database, admin *pgx.Conn, url, owner
 	}
 	strangers := list(t, admin, `select c.oid::regclass::text from pg_class c where relnamespace = 'fence'::regnamespace and pg_get_userbyid(relowner) <> $1
 		and relname not like 'migrations%' union all
-		select p.oid::regprocedure::text from pg_proc p where pronamespace = 'fence'::regnamespace and pg_get_userbyid(proowner) <> $1`, owner)
+		select p.oid::regprocedure::text from pg_proc p where pronamespace = 'fence'::regnamespace and pg_get_userbyid(proowner) <> $1 union all
+		select t.oid::regtype::text from pg_type t where typnamespace = 'fence'::regnamespace and typtype = 'd' and pg_get_userbyid(typowner) <> $1`, owner)
 	if len(strangers) > 0 {
 		t.Errorf("not owned by %s: %q", owner, strangers)
 	}

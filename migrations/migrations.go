@@ -22,7 +22,7 @@ var Files embed.FS
 
 // Version is the version of the schema that this program works with; it is
 // what fence.version() returns.
-const Version = 4
+const Version = 5
 
 // Config says how to migrate.
 type Config struct {

@@ -15,9 +15,9 @@ import (
 // forEverybody is all that PUBLIC may call. Whoever adds to it has thought
 // about what any role can do to others with it.
 var forEverybody = []string{
-	"ancestors(regclass)", "check()", "check(text)", "family(regclass)", "guard()", "malformed(text)", "protect(regclass, text)",
-	"refuse_write(text, text, text)", "resource_flaw(text)", "resource_of(regclass)", "selftest()", "ticket(text)", "token_for(text, text)",
-	"unprotect(regclass)", "version()",
+	"ancestors(regclass)", "check()", "check(text)", "enter(text)", "family(regclass)", "guard()", "leave(text)", "malformed(text)",
+	"protect(regclass, text)", "raise_refusal(text)", "refuse_write(text, text, text)", "resource_flaw(text)", "resource_of(regclass)",
+	"selftest()", "ticket(text)", "token_for(text, text)", "unbound()", "unprotect(regclass)", "version()",
 }
 
 func list(t *testing.T, conn *pgx.Conn, sql string, args ...any) []string {

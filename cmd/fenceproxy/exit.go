@@ -48,8 +48,8 @@ func exitCodes() *cobra.Command {
    76  lost: the lease is over, and the command that ran under it was ended (exec)
    77  denied: a wrong password, a role that may not do this, or a resource that
        refuses the token
-   78  schema: fence is not installed, has another version than this program
-       wants, or does not work on this server
+   78  schema: fence is not installed, is older than this program needs, or
+       does not work on this server
   126  the command is there and cannot be run (exec)
   127  the command is not there (exec)
   130  stopped by SIGINT (Ctrl-C)

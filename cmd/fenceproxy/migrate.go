@@ -42,7 +42,7 @@ evict, and read the marks; they own nothing.
 
 With --json the steps are one document:
   {"applied":[{"version":1,"name":"0001_marks","milliseconds":12.3,"notices":[]}],
-   "installed":4,"wanted":4,"evictable":true,"eviction_needs":"","granted":["app"]}`,
+   "installed":5,"wanted":5,"evictable":true,"eviction_needs":"","granted":["app"]}`,
 		Example: `  fenceproxy migrate up --postgres postgres://admin@db.example/app --grant app --grant jobs`,
 		Args:    noArguments,
 	}
@@ -147,7 +147,7 @@ func checkSelfTest(s migrations.State) error {
 // is newer than this program.
 func explainMigration(ctx context.Context, url string, err error) error {
 	if state, statusErr := migrations.Status(ctx, url); statusErr == nil && state.Installed > state.Wanted {
-		return checkVersion(state.Installed)
+		return fail(exitSchema, "the schema fence has version %d and this program knows only %d; use a newer fenceproxy", state.Installed, state.Wanted)
 	}
 	return err
 }
@@ -160,10 +160,10 @@ func (p *program) migrateStatus() *cobra.Command {
 that migrate up would apply, whether a new holder can evict an old one, and
 whether the server passes the self test of the check. Changes nothing.
 
-Exits with 78 if the schema is missing, has another version, or does not work.
+Exits with 78 if the schema is missing, older than wanted, or does not work.
 
 With --json:
-  {"installed":4,"wanted":4,"pending":[],"owner":"fence_owner","evictable":true,
+  {"installed":5,"wanted":5,"pending":[],"owner":"fence_owner","evictable":true,
    "eviction_needs":"","self_test":"ok"}`,
 		Example: `  fenceproxy migrate status --postgres postgres://admin@db.example/app`,
 		Args:    noArguments,
@@ -182,7 +182,7 @@ With --json:
 		if err := p.printState(state, *asJSON); err != nil {
 			return err
 		}
-		return errors.Join(checkVersion(state.Installed), checkSelfTest(state))
+		return errors.Join(checkVersion(state.Installed, migrations.Version), checkSelfTest(state))
 	}
 	return cmd
 }
@@ -229,7 +229,7 @@ func (p *program) migrateDown() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Remove the schema fence and all its marks",
-		Long:  downRisk + "\n\nAsks for confirmation, or wants --yes.\n\nWith --json:\n  {\"undone\":[{\"version\":4,\"name\":\"0004_protect\",\"milliseconds\":3.1,\"notices\":[]}]}",
+		Long:  downRisk + "\n\nAsks for confirmation, or wants --yes.\n\nWith --json:\n  {\"undone\":[{\"version\":5,\"name\":\"0005_proxy\",\"milliseconds\":3.1,\"notices\":[]}]}",
 		Example: `  fenceproxy migrate down --postgres postgres://admin@db.example/app
   fenceproxy migrate down --yes`,
 		Args: noArguments,
@@ -246,7 +246,7 @@ func (p *program) migrateDown() *cobra.Command {
 			return err
 		}
 		if state.Installed == 0 {
-			return checkVersion(0)
+			return checkVersion(0, migrations.Version)
 		}
 		if err := p.confirm(cmd.Context(), cmd, *yes, downRisk); err != nil {
 			return err

@@ -120,13 +120,12 @@ func collect[T any](ctx context.Context, s *Store, db querier, doing string, to 
 	return all, nil
 }
 
-// schemaVersion is the version of the schema fence that this package speaks
-// to: migrations.Version, which is not imported for the sake of what that
-// package imports.
+// schemaVersion is the first version of the schema fence that has all that
+// this package calls. Later ones only add to it.
 const schemaVersion = 4
 
-// ready makes sure, once, that the database has the schema of this program,
-// and that the server does what the fence rests on.
+// ready makes sure, once, that the schema of the database is as new as this
+// program needs it, and that the server does what the fence rests on.
 func (s *Store) ready(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
@@ -145,9 +144,7 @@ func (s *Store) ready(ctx context.Context) error {
 	})
 	switch {
 	case version != 0 && version < schemaVersion:
-		err = fmt.Errorf("schema fence has version %d, this program speaks %d: run \"fenceproxy migrate up\"", version, schemaVersion)
-	case version > schemaVersion:
-		err = fmt.Errorf("schema fence has version %d, this program speaks %d: use a newer program", version, schemaVersion)
+		err = fmt.Errorf("schema fence has version %d, this program needs %d: run \"fenceproxy migrate up\"", version, schemaVersion)
 	case err != nil:
 		err = fmt.Errorf("look for schema fence: %w", s.explain(err))
 	default:

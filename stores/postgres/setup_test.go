@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -66,9 +67,14 @@ func TestNotSetUp(t *testing.T) {
 		t.Parallel()
 		e := newEnv(t, s, Config{})
 		e.asAdmin(t, "create or replace function fence.version() returns int language sql immutable parallel safe return 1")
-		says(t, e.store.Claim(t.Context(), writer(1)), `version 1, this program speaks 4: run "fenceproxy migrate up"`)
-		e.asAdmin(t, "create or replace function fence.version() returns int language sql immutable parallel safe return 99")
-		says(t, e.store.Claim(t.Context(), writer(1)), "version 99, this program speaks 4: use a newer program")
+		says(t, e.store.Claim(t.Context(), writer(1)), `version 1, this program needs 4: run "fenceproxy migrate up"`)
+		for _, version := range []int{schemaVersion, 99} {
+			e.asAdmin(t, fmt.Sprintf("create or replace function fence.version() returns int language sql immutable parallel safe return %d", version))
+			store := newStore(t, openPool(t, e.admin, nil), Config{})
+			if err := store.Claim(t.Context(), writer(int64(version))); err != nil {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
 	})
 	t.Run("no grant", func(t *testing.T) {
 		t.Parallel()
