@@ -1,0 +1,115 @@
+package pgproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	socketPrefix = ".s.PGSQL." // then the port: the name of a socket by which libpq finds it
+	defaultPort  = "5432"
+)
+
+// address is where a server listens: what package net calls network and
+// address, and the host whose name a certificate must have.
+type address struct {
+	network, where string
+	host           string // "" for a unix socket
+}
+
+func (a address) unix() bool { return a.network == "unix" }
+
+// parseAddress takes a host:port, the path of a unix socket, or its folder,
+// perhaps with a port. What is a path is told by its first byte, as libpq does,
+// and what is a folder by the name: a folder may be made later.
+func parseAddress(text string) (address, error) {
+	if strings.HasPrefix(text, "/") || strings.HasPrefix(text, "@") {
+		return parseSocket(text)
+	}
+	host, port, err := net.SplitHostPort(text)
+	switch {
+	case text == "":
+		return address{}, errors.New("no address")
+	case err != nil:
+		return address{}, fmt.Errorf("address %q is neither host:port nor a path that begins with /: %w", text, err)
+	case !isPort(port):
+		return address{}, fmt.Errorf("address %q has no port between 0 and 65535", text)
+	}
+	return address{network: "tcp", where: text, host: host}, nil
+}
+
+func parseSocket(text string) (address, error) {
+	if name := filepath.Base(text); strings.HasPrefix(name, socketPrefix) || strings.HasSuffix(name, ".sock") {
+		return address{network: "unix", where: text}, nil
+	}
+	folder, port := text, defaultPort
+	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, '/') && isPort(text[i+1:]) {
+		folder, port = text[:i], text[i+1:]
+	}
+	where := strings.TrimSuffix(folder, "/") + "/" + socketPrefix + port
+	if len(where) >= len(syscall.RawSockaddrUnix{}.Path) {
+		return address{}, fmt.Errorf("path of unix socket %q is too long", where)
+	}
+	return address{network: "unix", where: where}, nil
+}
+
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+// Listen listens where address says: at a host:port, or at a unix socket, named
+// as in Upstream.Address. The socket gets the permissions mode, and one that a
+// proxy left behind when it was killed is replaced; one at which somebody still
+// listens is an error. The socket is removed when the listener is closed.
+func Listen(ctx context.Context, address string, mode fs.FileMode) (net.Listener, error) {
+	at, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	if !at.unix() || strings.HasPrefix(at.where, "@") {
+		return lc.Listen(ctx, at.network, at.where)
+	}
+	if err := removeStale(ctx, at.where); err != nil {
+		return nil, err
+	}
+	ln, err := lc.Listen(ctx, at.network, at.where)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(at.where, mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("set the permissions of %s: %w", at.where, err), ln.Close())
+	}
+	return ln, nil
+}
+
+// removeStale removes a socket at which nobody listens. What is no socket stays.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return nil //nolint:nilerr // to listen fails, with a better error
+	}
+	d := net.Dialer{Timeout: time.Second}
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err == nil {
+		conn.Close()
+		return fmt.Errorf("listen at %s: %w", path, syscall.EADDRINUSE)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return nil // not known to be stale
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the socket of a proxy that is gone: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package pgproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// errNoTLS is a server that has none.
+var errNoTLS = errors.New("the server does not support TLS")
+
+// dial connects to the server, with as much TLS as mode says. Its error is a
+// refusal, unless ctx has ended.
+func dial(ctx context.Context, c *Config, mode TLSMode) (net.Conn, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.Upstream.ConnectTimeout)
+	defer cancel()
+	conn, err := dialServer(bounded, c, mode)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ctx.Err() != nil:
+		return nil, err
+	case bounded.Err() != nil:
+		return nil, refuseUpstream("timeout expired", err)
+	default:
+		return nil, refuseUpstream(reasonOf(err), err)
+	}
+}
+
+func dialServer(ctx context.Context, c *Config, mode TLSMode) (net.Conn, error) {
+	at, err := parseAddress(c.Upstream.Address)
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{KeepAliveConfig: keepAlive(c.KeepAlive)}
+	conn, err := d.DialContext(ctx, at.network, at.where)
+	if err != nil {
+		return nil, err
+	}
+	setUserTimeout(conn, c.UserTimeout)
+	if at.unix() || mode == TLSDisable {
+		return conn, nil
+	}
+	secured, err := c.Upstream.secure(ctx, conn, at.host, mode)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secured, nil
+}
+
+// secure begins TLS on conn.
+func (u *Upstream) secure(ctx context.Context, conn net.Conn, host string, mode TLSMode) (net.Conn, error) {
+	if !u.DirectTLS {
+		ok, err := requestTLS(ctx, conn)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok && mode == TLSPrefer:
+			return conn, nil
+		case !ok:
+			return nil, errNoTLS
+		}
+	}
+	t := tls.Client(conn, u.client(host, mode))
+	if err := t.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("TLS handshake with server: %w", err)
+	}
+	if u.DirectTLS && t.ConnectionState().NegotiatedProtocol != alpn {
+		return nil, errors.New("server took TLS without ALPN")
+	}
+	return t, nil
+}
+
+// requestTLS asks for TLS. An answer of more than one byte is not taken, for the
+// reason that (*handshake).answer has; nor is an error, which anybody may have
+// sent (CVE-2024-10977).
+func requestTLS(ctx context.Context, conn net.Conn) (bool, error) {
+	release := interruptAtEnd(ctx, conn)
+	defer release()
+	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, minStartup), codeSSL)
+	if _, err := conn.Write(request); err != nil {
+		return false, err
+	}
+	var b [1]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		return false, fmt.Errorf("read answer to SSLRequest: %w", noEOF(err))
+	}
+	switch early, err := pending(conn); {
+	case err != nil:
+		return false, err
+	case !release():
+		return false, context.Cause(ctx)
+	case early:
+		return false, errors.New("server sent unencrypted data after its answer to SSLRequest")
+	case b[0] == 'S', b[0] == 'N':
+		return b[0] == 'S', nil
+	}
+	return false, fmt.Errorf("server answered SSLRequest with byte %#x", b[0])
+}
+
+// client is the configuration of TLS with the server.
+func (u *Upstream) client(host string, mode TLSMode) *tls.Config {
+	c := u.TLS.Clone()
+	if c == nil {
+		c = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	c.NextProtos = []string{alpn}
+	if mode == TLSRequire && c.RootCAs != nil {
+		mode = TLSVerifyCA
+	}
+	switch mode {
+	case TLSVerifyFull, TLSDisable:
+	case TLSVerifyCA:
+		roots := c.RootCAs
+		c.InsecureSkipVerify = true // for the name alone: the chain is verified here
+		c.VerifyConnection = func(state tls.ConnectionState) error { return verifyChain(roots, state) }
+	case TLSPrefer, TLSRequire:
+		c.InsecureSkipVerify = true // as these modes of libpq's say
+	}
+	return c
+}
+
+func verifyChain(roots *x509.CertPool, state tls.ConnectionState) error {
+	between := x509.NewCertPool()
+	for _, cert := range state.PeerCertificates[1:] {
+		between.AddCert(cert)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
+	if err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+	}
+	return nil
+}
+
+// leafOf is the certificate that a server has shown, nil without TLS.
+func leafOf(conn net.Conn) []byte {
+	if t, ok := conn.(*tls.Conn); ok {
+		return t.ConnectionState().PeerCertificates[0].Raw
+	}
+	return nil
+}
+
+// reasonOf says what a client may know of why the server cannot be reached:
+// nothing of where it is.
+func reasonOf(err error) string {
+	var (
+		lookup *net.DNSError
+		cert   *tls.CertificateVerificationError
+		alert  tls.AlertError
+	)
+	switch {
+	case errors.Is(err, errNoTLS):
+		return errNoTLS.Error()
+	case errors.As(err, &cert):
+		return "the server's certificate cannot be verified"
+	case errors.As(err, &alert):
+		return "the server refused the TLS handshake"
+	case errors.As(err, &lookup):
+		return "its host name cannot be resolved"
+	case errors.Is(err, os.ErrNotExist):
+		return "its socket does not exist"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	default:
+		return "connection failed"
+	}
+}
