@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/locks"
@@ -14,30 +13,26 @@ var errWhy = errors.New("why the ctx ended")
 
 // testCancel ends the ctx of an acquisition at every point at which it waits.
 // Then there is a lease or an error, and with an error nothing is left.
-func testCancel(t *testing.T, b Backend) {
-	t.Run("before", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+func testCancel(s *suite, b Backend) {
+	s.run("before", func(f *fixture) {
 		a := f.open()
 		ctx, cancel := context.WithCancelCause(f.ctx)
 		cancel(errWhy)
 		for _, acquire := range []acquireFunc{a.Acquire, a.AcquireShared, a.TryAcquire, a.TryAcquireShared} {
 			if lease, err := acquire(ctx, f.resource); lease != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, errWhy) {
-				t.Errorf("acquire = %v, %v; want the ctx's error and its cause", lease, err)
+				f.Errorf("acquire = %v, %v; want the ctx's error and its cause", lease, err)
 			}
 		}
 		f.free(a)
 	})
 
-	t.Run("waiting", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("waiting", func(f *fixture) {
 		a := f.open()
 		held := f.must(a.Acquire)
 		for _, acquire := range []acquireFunc{a.Acquire, a.AcquireShared} {
 			ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
 			if lease, err := acquire(ctx, f.resource); lease != nil || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("acquire = %v, %v; want the ctx's error", lease, err)
+				f.Errorf("acquire = %v, %v; want the ctx's error", lease, err)
 			}
 			cancel()
 			f.entries(1)
@@ -57,9 +52,7 @@ func testCancel(t *testing.T, b Backend) {
 		{"anywhere, Acquire, contended", true, func(l locks.Locker) acquireFunc { return l.Acquire }},
 		{"anywhere, AcquireShared, contended", true, func(l locks.Locker) acquireFunc { return l.AcquireShared }},
 	} {
-		t.Run(way.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, b)
+		s.run(way.name, func(f *fixture) {
 			far, link := f.openVia(long)
 			near := f.open()
 			f.release(f.must(far.Acquire)) // opens what the first acquisition has to
@@ -74,9 +67,9 @@ func testCancel(t *testing.T, b Backend) {
 					errs++
 				}
 			}
-			t.Logf("%d leases, %d errors", leases, errs)
+			f.Logf("%d leases, %d errors", leases, errs)
 			if errs == 0 {
-				t.Error("no acquisition was cancelled")
+				f.Error("no acquisition was cancelled")
 			}
 			link.Delay(0)
 			f.free(near)

@@ -1,6 +1,7 @@
 package lockstest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what must happen, and long how long
+	// patience is how long a test waits for what must happen, and long is how long
 	// leases live in tests that lose none.
 	patience = 60 * time.Second
 	long     = 30 * time.Second
@@ -19,23 +20,25 @@ const (
 
 // fixture is one test's resource on a service.
 type fixture struct {
-	*testing.T
+	testing.TB
 	backend  Backend
 	service  Service
 	resource string
 	ctx      context.Context
 }
 
-func newFixture(t *testing.T, b Backend) *fixture {
-	t.Helper()
-	return fixtureOn(t, b, b.Shared(t))
+func newFixture(tb testing.TB, b Backend) *fixture {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(b.Patience, patience))
+	tb.Cleanup(cancel)
+	return &fixture{TB: tb, backend: b, service: b.Shared(tb), resource: tb.Name() + " " + locks.NewID(), ctx: ctx}
 }
 
-func fixtureOn(t *testing.T, b Backend, s Service) *fixture {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return &fixture{T: t, backend: b, service: s, resource: t.Name() + " " + locks.NewID(), ctx: ctx}
+// named is f with another resource.
+func (f *fixture) named(resource string) *fixture {
+	other := *f
+	other.resource = resource
+	return &other
 }
 
 // open returns a locker with a client and a session of its own.
@@ -222,6 +225,15 @@ func (f *fixture) rises(leases ...locks.Lease) {
 		if a, b := leases[i-1].Token(), leases[i].Token(); b.Number <= a.Number || b.Issuer != a.Issuer {
 			f.Fatalf("token %v was granted after %v", b, a)
 		}
+	}
+}
+
+// over checks that the holder of lease cannot believe that it holds it: somebody
+// else just got the lock.
+func (f *fixture) over(lease locks.Lease) {
+	f.Helper()
+	if now := time.Now(); holdsAt(lease, now) {
+		f.Fatalf("%v is held for another %v, and somebody else got the lock", lease.Token(), lease.Deadline().Sub(now))
 	}
 }
 

@@ -24,6 +24,9 @@ type Backend struct {
 	// TTL is a short one that holds on a busy machine, for tests in which a
 	// lease is lost; the others use thirty seconds.
 	TTL time.Duration
+	// Patience is how long a test waits for what must happen. Defaults to a
+	// minute.
+	Patience time.Duration
 }
 
 // Service is one running lock service. Its methods fail the test themselves.
@@ -58,9 +61,40 @@ type Link interface {
 // Exercise runs the suite against b.
 func Exercise(t *testing.T, b Backend) {
 	t.Helper()
-	for _, part := range []struct {
+	for _, p := range parts(b) {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range p.cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(newFixture(t, b))
+				})
+			}
+		})
+	}
+}
+
+// suite is one part of Exercise. Its cases run on any testing.TB, so that the
+// tests of this package can see them fail.
+type suite struct {
+	name  string
+	cases []testCase
+}
+
+type testCase struct {
+	name string
+	run  func(f *fixture)
+}
+
+func (s *suite) run(name string, run func(f *fixture)) {
+	s.cases = append(s.cases, testCase{name, run})
+}
+
+func parts(b Backend) []*suite {
+	var all []*suite
+	for _, p := range []struct {
 		name string
-		run  func(t *testing.T, b Backend)
+		add  func(s *suite, b Backend)
 	}{
 		{"modes", testModes},
 		{"queue", testQueue},
@@ -72,10 +106,11 @@ func Exercise(t *testing.T, b Backend) {
 		{"replies", testReplies},
 		{"order", testOrder},
 		{"do", testDo},
+		{"schedules", testSchedules},
 	} {
-		t.Run(part.name, func(t *testing.T) {
-			t.Parallel()
-			part.run(t, b)
-		})
+		s := &suite{name: p.name}
+		p.add(s, b)
+		all = append(all, s)
 	}
+	return all
 }

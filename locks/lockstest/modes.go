@@ -1,22 +1,20 @@
 package lockstest
 
 import (
+	"context"
 	"errors"
-	"testing"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
 )
 
-func testModes(t *testing.T, b Backend) {
-	t.Run("exclusive", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+func testModes(s *suite, b Backend) {
+	s.run("exclusive", func(f *fixture) {
 		a, other := f.open(), f.open()
 		first := f.must(a.Acquire)
 		f.held(first)
 		if first.Token().Mode != guard.Exclusive {
-			t.Fatalf("token of an exclusive lock: %v", first.Token())
+			f.Fatalf("token of an exclusive lock: %v", first.Token())
 		}
 		for _, try := range []acquireFunc{a.TryAcquire, a.TryAcquireShared, other.TryAcquire, other.TryAcquireShared} {
 			f.refused(try)
@@ -29,15 +27,13 @@ func testModes(t *testing.T, b Backend) {
 		f.entries(0)
 	})
 
-	t.Run("shared", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("shared", func(f *fixture) {
 		a, other := f.open(), f.open()
 		readers := []locks.Lease{f.must(a.AcquireShared), f.must(a.TryAcquireShared), f.must(other.AcquireShared)}
 		for _, r := range readers {
 			f.held(r)
 			if r.Token().Mode != guard.Shared {
-				t.Fatalf("token of a shared lock: %v", r.Token())
+				f.Fatalf("token of a shared lock: %v", r.Token())
 			}
 		}
 		f.entries(3)
@@ -54,9 +50,7 @@ func testModes(t *testing.T, b Backend) {
 		f.rises(writer, f.must(a.TryAcquireShared))
 	})
 
-	t.Run("not re-entrant", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("not re-entrant", func(f *fixture) {
 		a := f.open()
 		lease := f.must(a.Acquire)
 		got := make(chan result, 1)
@@ -66,46 +60,76 @@ func testModes(t *testing.T, b Backend) {
 		f.release(lease)
 		second := f.granted(got)
 		if second.lease.Token().Holder == lease.Token().Holder {
-			t.Fatal("two acquisitions of one locker have the same holder")
+			f.Fatal("two acquisitions of one locker have the same holder")
 		}
 		f.rises(lease, second.lease)
 		f.release(second.lease)
 	})
 }
 
-func testNames(t *testing.T, b Backend) {
-	t.Run("nasty", func(t *testing.T) {
-		t.Parallel()
-		s := b.Shared(t)
-		locker := s.Open(t, s.Addr(), long)
+func testNames(s *suite, b Backend) {
+	s.run("nasty", func(f *fixture) {
+		locker := f.open()
 		var leases []locks.Lease
 		for _, name := range nastyNames(locks.NewID()) {
-			f := fixtureOn(t, b, s)
-			f.resource = name
+			f := f.named(name)
 			lease := f.must(locker.TryAcquire) // so it is none of the others
 			f.refused(locker.TryAcquireShared)
-			if n := s.Entries(t, name); n != 1 {
-				t.Fatalf("%q has %d entries", name, n)
+			if n := f.service.Entries(f, name); n != 1 {
+				f.Fatalf("%q has %d entries", name, n)
 			}
 			leases = append(leases, lease)
 		}
 		for _, lease := range leases {
-			f := fixtureOn(t, b, s)
-			f.resource = lease.Token().Resource
+			f := f.named(lease.Token().Resource)
 			f.release(lease)
 			f.entries(0)
 		}
 	})
 
-	t.Run("refused", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("neighbours", func(f *fixture) {
+		a, other := f.open(), f.open()
+		id := locks.NewID()
+		names := []string{id + "orders", id + "orders/eu", id + "orders/", id + "{orders}", id + "orders{eu}", "\u65e5\u672c" + id}
+		names = append(names, id+nameOf(guard.MaxResourceLen-len(id)-3)+"/eu", id+nameOf(guard.MaxResourceLen-len(id)))
+		got := make(chan result, len(names))
+		var held []locks.Lease
+		// Each is held, and waited for by one more than the one before.
+		for i, name := range names {
+			f := f.named(name)
+			held = append(held, f.must(a.TryAcquire))
+			for range i {
+				ctx, cancel := context.WithCancel(f.ctx)
+				f.Cleanup(cancel)
+				f.start(ctx, name, other.Acquire, got)
+			}
+			f.entries(1 + i)
+		}
+		for i, name := range names {
+			f := f.named(name)
+			f.entries(1 + i)
+			f.held(held[i])
+			f.nothing(got)
+			f.release(held[i])
+			for range i {
+				next := f.granted(got)
+				if next.name != name {
+					f.Fatalf("a release of %q granted %q", name, next.name)
+				}
+				f.rises(held[i], next.lease)
+				f.release(next.lease)
+			}
+			f.entries(0)
+		}
+	})
+
+	s.run("refused", func(f *fixture) {
 		a := f.open()
 		for _, name := range []string{"", string(make([]byte, 1)), "a\nb", "a\x7f", "a\u0085", "\xff", nameOf(256)} {
 			for _, acquire := range []acquireFunc{a.Acquire, a.AcquireShared, a.TryAcquire, a.TryAcquireShared} {
 				lease, err := acquire(f.ctx, name)
 				if lease != nil || !errors.Is(err, guard.ErrMalformed) {
-					t.Errorf("acquire %q = %v, %v; want ErrMalformed", name, lease, err)
+					f.Errorf("acquire %q = %v, %v; want ErrMalformed", name, lease, err)
 				}
 			}
 		}

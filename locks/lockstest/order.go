@@ -2,7 +2,6 @@ package lockstest
 
 import (
 	"errors"
-	"testing"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
@@ -10,10 +9,8 @@ import (
 
 // testOrder checks that numbers rise in the order of the grants of each pair
 // that excludes each other, whatever ends the earlier one.
-func testOrder(t *testing.T, b Backend) {
-	t.Run("over releases and breaks", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+func testOrder(s *suite, b Backend) {
+	s.run("over releases and breaks", func(f *fixture) {
 		lockers := []locks.Locker{f.open(), f.open()}
 		var mark guard.Mark
 		var before locks.Lease
@@ -23,26 +20,24 @@ func testOrder(t *testing.T, b Backend) {
 			lease := f.must(acquire)
 			var err error
 			if mark, err = guard.Admit(mark, lease.Token()); err != nil {
-				t.Fatalf("current holder was refused: %v", err)
+				f.Fatalf("current holder was refused: %v", err)
 			}
 			if before != nil {
 				f.rises(before, lease)
 				if _, err := guard.Admit(mark, before.Token()); err == nil {
-					t.Fatalf("%v is still admitted after %v", before.Token(), lease.Token())
+					f.Fatalf("%v is still admitted after %v", before.Token(), lease.Token())
 				}
 			}
 			before = lease
 			if i%4 == 3 {
-				f.service.Break(t, f.resource, lease.Token())
+				f.service.Break(f, f.resource, lease.Token())
 			} else {
 				f.release(lease)
 			}
 		}
 	})
 
-	t.Run("over a crash", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("over a crash", func(f *fixture) {
 		crashed, link := f.openVia(b.TTL)
 		first := f.must(crashed.Acquire)
 		got := make(chan result, 2)
@@ -53,33 +48,33 @@ func testOrder(t *testing.T, b Backend) {
 		f.entries(3)
 		link.Refuse(true)
 		r := f.granted(got)
+		f.over(first)
 		f.lost(first)
 		f.rises(first, r.lease)
 		f.release(r.lease)
 		w := f.granted(got)
 		if r.name != "r" || w.name != "w" {
-			t.Fatalf("granted %s before %s", r.name, w.name)
+			f.Fatalf("granted %s before %s", r.name, w.name)
 		}
 		f.rises(r.lease, w.lease)
 		f.release(w.lease)
 	})
 
-	t.Run("over a restart of the service", func(t *testing.T) {
-		t.Parallel()
-		f := fixtureOn(t, b, b.Private(t))
+	s.run("over a restart of the service", func(f *fixture) {
+		f.service = b.Private(f)
 		a, other := f.open(), f.open()
 		first := f.must(a.Acquire)
 		got := make(chan result, 1)
 		f.start(f.ctx, "waiter", other.Acquire, got)
 		f.entries(2)
-		f.service.Restart(t)
+		f.service.Restart(f)
 		f.nothing(got)
 		if err := first.Release(f.ctx); err != nil && !errors.Is(err, locks.ErrLost) {
-			t.Logf("release: %v", err)
+			f.Logf("release: %v", err)
 		}
 		second := f.granted(got)
 		f.rises(first, second.lease)
-		f.service.Restart(t)
+		f.service.Restart(f)
 		f.release(second.lease)
 		third := f.must(a.AcquireShared)
 		f.rises(second.lease, third)

@@ -5,20 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
 )
 
-func testQueue(t *testing.T, b Backend) {
+func testQueue(s *suite, b Backend) {
 	// Readers that come together are granted together, and one that comes after
 	// a waiting writer waits for it: else its number would be above the
 	// writer's while it is granted before.
-	t.Run("first come first served", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("first come first served", func(f *fixture) {
 		lockers := []locks.Locker{f.open(), f.open()}
 		last := f.must(lockers[0].Acquire)
 		got := make(chan result, 16)
@@ -32,11 +29,11 @@ func testQueue(t *testing.T, b Backend) {
 			f.start(f.ctx, name, acquire, got)
 			f.entries(i + 2)
 		}
-		f.refused(lockers[0].TryAcquireShared)
 		f.refused(lockers[1].TryAcquire)
 		f.entries(len(plan) + 1)
 		for _, group := range [][]string{{"r1", "r2"}, {"w3"}, {"w4"}, {"r5"}, {"w6"}, {"r7", "r8"}} {
 			f.nothing(got)
+			f.refused(lockers[0].TryAcquireShared) // behind those who wait
 			f.release(last)
 			turn := map[string]locks.Lease{}
 			for range group {
@@ -46,7 +43,7 @@ func testQueue(t *testing.T, b Backend) {
 			}
 			for i, name := range group {
 				if turn[name] == nil {
-					t.Fatalf("granted %v, want %v", turn, group)
+					f.Fatalf("granted %v, want %v", turn, group)
 				}
 				f.held(turn[name])
 				last = turn[name]
@@ -59,9 +56,7 @@ func testQueue(t *testing.T, b Backend) {
 		f.entries(0)
 	})
 
-	t.Run("waiter that gives up lets those behind it pass", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("waiter that gives up lets those behind it pass", func(f *fixture) {
 		a := f.open()
 		reader := f.must(a.AcquireShared)
 		ctx, cancel := context.WithCancel(f.ctx)
@@ -72,9 +67,10 @@ func testQueue(t *testing.T, b Backend) {
 		f.start(f.ctx, "reader", a.AcquireShared, got)
 		f.entries(3)
 		f.nothing(got)
+		f.refused(a.TryAcquireShared) // else a writer might wait for ever
 		cancel()
 		if r := f.await(gaveUp); !errors.Is(r.err, context.Canceled) {
-			t.Fatalf("acquire with a cancelled ctx: %v", r.err)
+			f.Fatalf("acquire with a cancelled ctx: %v", r.err)
 		}
 		r := f.granted(got) // while the first reader still holds
 		f.held(reader)
@@ -125,29 +121,30 @@ func (l *ledger) exit(token guard.Token) {
 }
 
 // testMany has many goroutines on few lockers, in all modes at once.
-func testMany(t *testing.T, b Backend) {
+func testMany(s *suite, b Backend) {
 	const goroutines, rounds = 16, 8
-	f := newFixture(t, b)
-	lockers := []locks.Locker{f.open(), f.open()}
-	var l ledger
-	var wg sync.WaitGroup
-	for i := range goroutines {
-		locker := lockers[i%len(lockers)]
-		ways := []acquireFunc{locker.Acquire, locker.AcquireShared, locker.TryAcquire, locker.TryAcquireShared}
-		wg.Go(func() {
-			for round := range rounds {
-				if err := f.visit(&l, ways[(i/2+round)%len(ways)], round%3 == 0); err != nil {
-					t.Errorf("goroutine %d, round %d: %v", i, round, err)
-					return
+	s.run("all modes at once", func(f *fixture) {
+		lockers := []locks.Locker{f.open(), f.open()}
+		var l ledger
+		var wg sync.WaitGroup
+		for i := range goroutines {
+			locker := lockers[i%len(lockers)]
+			ways := []acquireFunc{locker.Acquire, locker.AcquireShared, locker.TryAcquire, locker.TryAcquireShared}
+			wg.Go(func() {
+				for round := range rounds {
+					if err := f.visit(&l, ways[(i/2+round)%len(ways)], round%3 == 0); err != nil {
+						f.Errorf("goroutine %d, round %d: %v", i, round, err)
+						return
+					}
 				}
-			}
-		})
-	}
-	wg.Wait()
-	f.entries(0)
-	if l.grants < goroutines*rounds/4 {
-		t.Errorf("only %d grants", l.grants)
-	}
+			})
+		}
+		wg.Wait()
+		f.entries(0)
+		if l.grants < goroutines*rounds/4 {
+			f.Errorf("only %d grants", l.grants)
+		}
+	})
 }
 
 // visit acquires, enters the ledger and releases. If hasty, the ctx may end at
@@ -161,7 +158,7 @@ func (f *fixture) visit(l *ledger, acquire acquireFunc, hasty bool) error {
 	}
 	lease, err := acquire(ctx, f.resource)
 	switch {
-	case errors.Is(err, locks.ErrHeld), err != nil && ctx.Err() != nil:
+	case errors.Is(err, locks.ErrHeld), err != nil && hasty && ctx.Err() != nil:
 		return nil
 	case err != nil:
 		return err
@@ -169,6 +166,9 @@ func (f *fixture) visit(l *ledger, acquire acquireFunc, hasty bool) error {
 	if err := l.enter(lease.Token()); err != nil {
 		return err
 	}
+	// Long enough to be met, and for hasty ones to give up waiting.
+	stay := time.NewTimer(time.Millisecond)
+	<-stay.C
 	l.exit(lease.Token())
 	return lease.Release(f.ctx)
 }

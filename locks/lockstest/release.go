@@ -3,26 +3,23 @@ package lockstest
 import (
 	"context"
 	"errors"
-	"testing"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
 )
 
-func testRelease(t *testing.T, b Backend) {
-	t.Run("twice", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+func testRelease(s *suite, b Backend) {
+	s.run("twice", func(f *fixture) {
 		a, other := f.open(), f.open()
 		lease := f.must(a.Acquire)
 		f.release(lease)
 		select {
 		case <-lease.Lost():
 		default:
-			t.Error("Lost of a released lease is open")
+			f.Error("Lost of a released lease is open")
 		}
 		if err := lease.Err(); !errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrLost) {
-			t.Errorf("Err of a released lease: %v", err)
+			f.Errorf("Err of a released lease: %v", err)
 		}
 		next := f.must(other.Acquire)
 		f.release(lease) // must not free what is somebody else's now
@@ -32,9 +29,7 @@ func testRelease(t *testing.T, b Backend) {
 		f.release(next)
 	})
 
-	t.Run("next of the same locker survives", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("next of the same locker survives", func(f *fixture) {
 		a := f.open()
 		first := f.must(a.Acquire)
 		f.release(first)
@@ -46,62 +41,54 @@ func testRelease(t *testing.T, b Backend) {
 		f.entries(0)
 	})
 
-	t.Run("with a ctx that has ended", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("with a ctx that has ended", func(f *fixture) {
 		a := f.open()
 		ctx, cancel := context.WithCancel(f.ctx)
 		lease := f.must(a.Acquire)
 		cancel()
 		if err := lease.Release(ctx); err != nil {
-			t.Fatalf("release: %v", err)
+			f.Fatalf("release: %v", err)
 		}
-		if n := f.service.Entries(t, f.resource); n != 0 {
-			t.Fatalf("%d entries after the release", n)
+		if n := f.service.Entries(f, f.resource); n != 0 {
+			f.Fatalf("%d entries after the release", n)
 		}
 	})
 
-	t.Run("after it was lost", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("after it was lost", func(f *fixture) {
 		a, other := f.open(), f.open()
 		lease := f.must(a.Acquire)
-		f.service.Break(t, f.resource, lease.Token())
+		f.service.Break(f, f.resource, lease.Token())
 		next := f.must(other.Acquire)
 		f.rises(lease, next)
 		if err := lease.Release(f.ctx); !errors.Is(err, locks.ErrLost) {
-			t.Fatalf("release of a lost lease: %v", err)
+			f.Fatalf("release of a lost lease: %v", err)
 		}
 		if err := lease.Release(f.ctx); err != nil {
-			t.Fatalf("second release: %v", err)
+			f.Fatalf("second release: %v", err)
 		}
 		f.entries(1)
 		f.held(next)
 		f.release(next)
 	})
 
-	t.Run("without a service", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("without a service", func(f *fixture) {
 		a, link := f.openVia(b.TTL)
 		lease := f.must(a.Acquire)
 		link.Refuse(true)
 		if err := lease.Release(f.ctx); err == nil {
-			t.Fatal("release of a lock at a service that cannot be reached returned nil")
+			f.Fatal("release of a lock at a service that cannot be reached returned nil")
 		}
 		f.free(f.open()) // the lock ends by its time
 	})
 
-	t.Run("reaches the service later", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("reaches the service later", func(f *fixture) {
 		a, link := f.openVia(long)
 		lease := f.must(a.Acquire)
 		link.Refuse(true)
 		ctx, cancel := context.WithCancel(f.ctx)
 		cancel()
 		if err := lease.Release(ctx); err == nil {
-			t.Fatal("release of a lock at a service that cannot be reached returned nil")
+			f.Fatal("release of a lock at a service that cannot be reached returned nil")
 		}
 		link.Refuse(false)
 		f.entries(0)
@@ -110,10 +97,8 @@ func testRelease(t *testing.T, b Backend) {
 }
 
 // testLost has leases end without a release.
-func testLost(t *testing.T, b Backend) {
-	t.Run("service hangs", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+func testLost(s *suite, b Backend) {
+	s.run("service hangs", func(f *fixture) {
 		a, link := f.openVia(b.TTL)
 		lease := f.must(a.Acquire)
 		f.held(lease)
@@ -125,40 +110,35 @@ func testLost(t *testing.T, b Backend) {
 		next := f.must(f.open().Acquire)
 		f.rises(lease, next)
 		if err := lease.Release(f.ctx); !errors.Is(err, locks.ErrLost) {
-			t.Fatalf("release of a lost lease: %v", err)
+			f.Fatalf("release of a lost lease: %v", err)
 		}
 		f.held(next)
 		f.release(next)
 		f.free(a) // on a session of its own, now that the service answers
 	})
 
-	t.Run("service is gone", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("service is gone", func(f *fixture) {
 		a, link := f.openVia(b.TTL)
 		lease := f.must(a.AcquireShared)
 		link.Refuse(true)
 		next := f.must(f.open().Acquire)
-		f.lost(lease) // at once: its deadline was before that grant
+		f.over(lease)
+		f.lost(lease)
 		f.rises(lease, next)
 		f.release(next)
 	})
 
-	t.Run("broken while held", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("broken while held", func(f *fixture) {
 		a := f.open()
 		lease, neighbour := f.must(a.Acquire), must(f, a, f.resource+" neighbour")
-		f.service.Break(t, f.resource, lease.Token())
+		f.service.Break(f, f.resource, lease.Token())
 		f.lost(lease)
 		f.held(neighbour)
 		f.release(neighbour)
 	})
 
 	for _, way := range []string{"exclusive", "shared"} {
-		t.Run("broken while waiting, "+way, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, b)
+		s.run("broken while waiting, "+way, func(f *fixture) {
 			a, other := f.open(), f.open()
 			acquire := other.Acquire
 			if way == "shared" {
@@ -168,9 +148,9 @@ func testLost(t *testing.T, b Backend) {
 			got := make(chan result, 1)
 			f.start(f.ctx, "waiter", acquire, got)
 			f.entries(2)
-			f.service.Break(t, f.resource, guard.Token{})
+			f.service.Break(f, f.resource, guard.Token{})
 			if r := f.await(got); !errors.Is(r.err, locks.ErrLost) {
-				t.Fatalf("acquire = %v, %v; want ErrLost", r.lease, r.err)
+				f.Fatalf("acquire = %v, %v; want ErrLost", r.lease, r.err)
 			}
 			f.held(held)
 			f.entries(1)
@@ -179,9 +159,7 @@ func testLost(t *testing.T, b Backend) {
 		})
 	}
 
-	t.Run("waiter's service hangs", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, b)
+	s.run("waiter's service hangs", func(f *fixture) {
 		a, link := f.openVia(b.TTL)
 		held := f.must(f.open().Acquire)
 		got := make(chan result, 1)
@@ -189,7 +167,7 @@ func testLost(t *testing.T, b Backend) {
 		f.entries(2)
 		link.Freeze()
 		if r := f.await(got); !errors.Is(r.err, locks.ErrLost) {
-			t.Fatalf("acquire = %v, %v; want ErrLost", r.lease, r.err)
+			f.Fatalf("acquire = %v, %v; want ErrLost", r.lease, r.err)
 		}
 		link.Thaw()
 		f.entries(1)

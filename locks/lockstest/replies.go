@@ -3,49 +3,40 @@ package lockstest
 import (
 	"errors"
 	"fmt"
-	"testing"
 
 	"github.com/fenceproxy/fenceproxy/locks"
 )
 
 // testReplies loses the reply to each request of a lock's life in turn. Then no
 // lock is held by nobody, and none by two (I8).
-func testReplies(t *testing.T, b Backend) {
+func testReplies(s *suite, b Backend) {
 	const requests = 6 // more than a lock's life has: the last rounds lose none
 	for n := 1; n <= requests; n++ {
 		for _, shared := range []bool{false, true} {
 			mode := map[bool]string{false: "exclusive", true: "shared"}[shared]
-			t.Run(fmt.Sprintf("request %d of an acquisition, %s", n, mode), func(t *testing.T) {
-				t.Parallel()
-				f := newFixture(t, b)
+			s.run(fmt.Sprintf("request %d of an acquisition, %s", n, mode), func(f *fixture) {
 				far, link := f.openVia(long)
 				f.release(f.must(far.Acquire))
 				link.DropReplyTo(b.Counts, n)
 				f.lifeOf(far, f.open(), shared)
 			})
-			t.Run(fmt.Sprintf("request %d of a contended acquisition, %s", n, mode), func(t *testing.T) {
-				t.Parallel()
-				f := newFixture(t, b)
+			s.run(fmt.Sprintf("request %d of a contended acquisition, %s", n, mode), func(f *fixture) {
 				far, link := f.openVia(long)
 				f.release(f.must(far.Acquire))
 				f.contendedLife(far, f.open(), shared, func() { link.DropReplyTo(b.Counts, n) })
 			})
 		}
-		t.Run(fmt.Sprintf("request %d of a try", n), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, b)
+		s.run(fmt.Sprintf("request %d of a try", n), func(f *fixture) {
 			far, link := f.openVia(long)
 			f.release(f.must(far.Acquire))
 			link.DropReplyTo(b.Counts, n)
 			lease, err := far.TryAcquire(f.ctx, f.resource)
 			if errors.Is(err, locks.ErrHeld) {
-				t.Fatal("a try took its own lock for somebody else's")
+				f.Fatal("a try took its own lock for somebody else's")
 			}
 			f.afterLoss(lease, err, far, f.open())
 		})
-		t.Run(fmt.Sprintf("request %d of a first acquisition", n), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, b)
+		s.run(fmt.Sprintf("request %d of a first acquisition", n), func(f *fixture) {
 			far, link := f.openVia(long)
 			link.DropReplyTo(func(string) bool { return true }, n) // those that open a session too
 			f.lifeOf(far, f.open(), false)
