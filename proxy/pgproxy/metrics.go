@@ -22,6 +22,7 @@ type Metrics struct {
 	refused       *prometheus.CounterVec // cause
 	cancels       prometheus.Counter
 	checks        *prometheus.CounterVec // kind
+	byKind        [len(kinds)]prometheus.Counter
 	checkSeconds  prometheus.Histogram
 	refusals      *prometheus.CounterVec // reason, resource
 	claims        *prometheus.CounterVec // result
@@ -70,6 +71,9 @@ func newMetrics() *Metrics {
 		idleKills:     counter("idle_in_transaction_kills_total", "Sessions ended because their transaction was idle for too long."),
 		bytes:         counters("bytes_total", "Bytes relayed after authentication, by direction: up to the server, down to clients.", "direction"),
 		resources:     make(map[string]struct{}),
+	}
+	for i, k := range kinds {
+		m.byKind[i] = m.checks.WithLabelValues(k.kind)
 	}
 	m.bytesUp, m.bytesDown = m.bytes.WithLabelValues("up"), m.bytes.WithLabelValues("down")
 	return m

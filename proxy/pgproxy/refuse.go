@@ -24,6 +24,9 @@ const (
 	stateCannotConnectNow   = "57P03"
 	stateAdminShutdown      = "57P01"
 	stateQueryCanceled      = "57014"
+	stateIdleInTransaction  = "25P03"
+	stateUnclaimed          = "TK004"
+	stateMalformed          = "TK006"
 	stateCannotFence        = "TK007"
 )
 
@@ -143,5 +146,17 @@ func refuseBinding() *refusal {
 	r.detail = "The client and the server both have TLS and could bind the authentication to it, but it is not the same TLS: " +
 		"it ends at the proxy, which shows another certificate than the server."
 	r.hint = "Connect with channel_binding=disable, or give the proxy the server's own certificate, or connect the proxy to the server without TLS."
+	return r
+}
+
+// refuseIdle ends a session that holds up the next holder and does nothing.
+func refuseIdle() *refusal {
+	return fatal("idle", stateIdleInTransaction, "terminating connection due to idle-in-transaction timeout")
+}
+
+// refuseUnfenced is for a database in which nothing can be checked.
+func refuseUnfenced(database string) *refusal {
+	r := fatal("unfenced", stateCannotFence, "fence: database %q has no fence that this proxy can use", database)
+	r.hint = "Run: fenceproxy migrate up"
 	return r
 }

@@ -19,6 +19,12 @@ const (
 	keyDatabase = "database"
 	keyCause    = "cause"
 	keyError    = "error"
+	keyCode     = "code"
+	keyReason   = "reason"
+	keyMark     = "mark"
+	keyResource = "resource"
+	keyNumber   = "number"
+	keyTook     = "took"
 	keySessions = "sessions"
 )
 
@@ -68,6 +74,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{log: config.Logger, metrics: config.Metrics, serves: make(map[*serving]struct{})}
 	s.config.Store(config)
+	s.session = s.serve
 	s.drain, s.startDrain = context.WithCancelCause(context.Background())
 	s.hard, s.stop = context.WithCancel(context.Background())
 	return s, nil

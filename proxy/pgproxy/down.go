@@ -1,0 +1,187 @@
+package pgproxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+)
+
+// down relays what the server sends.
+func (s *session) down() error {
+	defer func() {
+		s.mu.Lock()
+		s.ended = true
+		s.mu.Unlock()
+	}()
+	src := s.fromServer
+	for {
+		if err := src.header(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return errOver
+			}
+			return fmt.Errorf("read server: %w", err)
+		}
+		if err := s.relayReplies(); err != nil {
+			return err
+		}
+	}
+}
+
+// replies is what relayReplies has made of a part of the server's stream.
+type replies struct {
+	from, to int // what is to be relayed, moved together
+	used     int // how much has been looked at
+	open     int // bytes of the last message that are still to come
+	drop     bool
+	then     gate.Then
+	settled  bool
+	insert   []byte // goes behind
+}
+
+// relayReplies relays what has been read of the server, up to the first message
+// after which something is to be done. If there is none it reads more.
+func (s *session) relayReplies() error {
+	src := s.fromServer
+	rest := src.rest()
+	r, err := s.sort(rest)
+	if err != nil {
+		return err
+	}
+	if r.used == 0 {
+		n, _ := pgwire.Length(rest)
+		return src.more(pgwire.HeaderSize + min(n, maxReply))
+	}
+	if err := s.follow(r.then); err != nil {
+		return err
+	}
+	if r.settled {
+		s.endIfIdle()
+	}
+	b := rest[r.from:r.to]
+	s.config.Metrics.bytesDown.Add(float64(len(b)))
+	if len(b) > 0 || len(r.insert) > 0 {
+		if err := s.toClient.write(append(b[:len(b):len(b)], r.insert...), r.open > 0 && !r.drop); err != nil {
+			return fmt.Errorf("write client: %w", err)
+		}
+	}
+	src.take(r.used)
+	if r.drop {
+		return skip(src, r.open)
+	}
+	return pass(src, s.toClient, r.open)
+}
+
+// sort asks the fence about each message of what has been read.
+func (s *session) sort(rest []byte) (replies, error) {
+	r := replies{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r.then == gate.None && r.insert == nil && len(rest)-r.used >= pgwire.HeaderSize {
+		n, ok := pgwire.Length(rest[r.used:])
+		if !ok {
+			return r, errBadLength
+		}
+		kind, end := rest[r.used], r.used+pgwire.HeaderSize+n
+		if end > len(rest) && s.whole(kind, n) {
+			break
+		}
+		got := min(end, len(rest))
+		answer := s.machine.Server(kind, rest[r.used+pgwire.HeaderSize:got])
+		s.carry(&r, rest, got, answer)
+		r.used, r.open = got, end-got
+		r.drop = answer.Do != gate.Relay
+	}
+	r.settled = s.machine.Settled()
+	if r.settled {
+		s.idleFrom = time.Now()
+	}
+	if s.waiting {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+	return r, nil
+}
+
+// carry puts a message, which ends at got, where it is relayed from.
+func (s *session) carry(r *replies, rest []byte, got int, answer gate.Answer) {
+	message := rest[r.used:got]
+	r.then = answer.Then
+	switch answer.Do {
+	case gate.Relay:
+		if r.from == r.to {
+			r.from, r.to = r.used, r.used // nothing before it: no need to move it
+		}
+		r.to += copy(rest[r.to:], message)
+	case gate.Drop:
+	case gate.Strip:
+		stripped := s.refused(message[pgwire.HeaderSize:])
+		if r.from == r.to {
+			r.from, r.to = r.used, r.used
+		}
+		r.to += copy(rest[r.to:], stripped)
+	case gate.Keep:
+		s.kept = append(s.kept[:0], message...)
+	case gate.Collect:
+		s.exchange.add(message)
+	}
+	switch answer.Then {
+	case gate.Release:
+		r.insert, s.kept = s.kept, nil
+	case gate.Discard:
+		s.kept = nil
+	case gate.None, gate.Sync, gate.Rollback, gate.SyncRollback, gate.Broken:
+	}
+}
+
+// whole reports whether a message must have come as a whole before it is looked
+// at.
+func (s *session) whole(kind byte, n int) bool {
+	switch kind {
+	case 'Z', 'C', 'E', 'S':
+		return n <= maxReply
+	}
+	return s.exchange != nil
+}
+
+// follow does what is to be done after a message of the server's.
+func (s *session) follow(then gate.Then) error {
+	var b []byte
+	switch then {
+	case gate.Sync:
+		b = pgwire.AppendSync(nil)
+	case gate.Rollback:
+		b = s.own.appendRollback(nil)
+	case gate.SyncRollback:
+		b = s.own.appendRollback(pgwire.AppendSync(nil))
+	case gate.Broken:
+		return errNotUnderstood
+	case gate.None, gate.Release, gate.Discard:
+		return nil
+	}
+	return s.toServer.insert(b)
+}
+
+// errNotUnderstood ends a session of which the proxy has lost track: what it
+// cannot follow it cannot fence.
+var errNotUnderstood = errors.New("the server's replies do not match what was sent")
+
+// skip drops the next n bytes.
+func skip(src *source, n int) error {
+	for n > 0 {
+		if len(src.rest()) == 0 {
+			if err := src.more(bufferSize); err != nil {
+				return noEOF(err)
+			}
+		}
+		k := min(len(src.rest()), n)
+		src.take(k)
+		n -= k
+	}
+	return nil
+}

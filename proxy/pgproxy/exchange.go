@@ -1,0 +1,95 @@
+package pgproxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+)
+
+// exchange is what the server answers to the proxy's own messages.
+type exchange struct {
+	rows [][]*string // nil is NULL
+	err  *serverError
+	// status is what ReadyForQuery said.
+	status byte
+	done   bool
+}
+
+// serverError is an ErrorResponse to a message of the proxy's own.
+type serverError struct{ code, message, detail, hint string }
+
+func (e *serverError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.message, e.code) }
+
+// refusal is the error as the refusal of a statement: the text of the prefix of
+// that name. What is no refusal of the fence's own means that the token could
+// not be claimed.
+func (e *serverError) refusal() string {
+	code, message := e.code, e.message
+	if !bytes.HasPrefix([]byte(code), []byte("TK0")) {
+		code, message = stateUnclaimed, "fence: the token cannot be claimed: "+message
+	}
+	text := code + " " + message
+	if e.hint != "" {
+		text += "\n" + e.hint
+	}
+	return text
+}
+
+// add takes a message, with its header.
+func (e *exchange) add(message []byte) {
+	body := message[pgwire.HeaderSize:]
+	switch message[0] {
+	case 'D':
+		var row []*string
+		pgwire.Row(body, func(_ int, value []byte) {
+			if value == nil {
+				row = append(row, nil)
+				return
+			}
+			text := string(value)
+			row = append(row, &text)
+		})
+		e.rows = append(e.rows, row)
+	case 'E':
+		if e.err == nil {
+			e.err = &serverError{
+				code: pgwire.FieldOf(body, pgwire.Code), message: pgwire.FieldOf(body, pgwire.Message),
+				detail: pgwire.FieldOf(body, pgwire.Detail), hint: pgwire.FieldOf(body, pgwire.Hint),
+			}
+		}
+	case 'Z':
+		e.status, e.done = body[0], true
+	}
+}
+
+// ask sends messages of the proxy's own, to which it adds Sync, and returns what
+// the server answers. Nothing of the client's may be under way.
+func (s *session) ask(ctx context.Context, b []byte) (*exchange, error) {
+	e := &exchange{}
+	s.mu.Lock()
+	var all []byte
+	if !s.machine.Prepared() {
+		all = s.own.appendPrepare(nil)
+	}
+	s.machine.Own()
+	s.exchange = e
+	s.mu.Unlock()
+	all = pgwire.AppendSync(append(all, b...))
+	if err := s.toServer.write(all, false); err != nil {
+		return nil, fmt.Errorf("write server: %w", err)
+	}
+	if err := s.await(ctx, func() bool { return e.done }); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.exchange = nil
+	s.mu.Unlock()
+	if e.status != 'I' {
+		if _, err := s.ask(ctx, s.own.appendOnce(nil, "ROLLBACK")); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,208 @@
+package gate
+
+import (
+	"strings"
+
+	"github.com/fenceproxy/fenceproxy/internal/sqltext"
+)
+
+// class says what a statement is to the fence.
+type class uint8
+
+const (
+	// work is whatever needs the fence, and whatever is not known.
+	work class = iota
+	// free neither takes a snapshot nor writes: SET, SHOW, LISTEN and their like.
+	free
+	begin
+	// commit is COMMIT, END and PREPARE TRANSACTION: what makes a block's work last.
+	commit
+	commitChain
+	rollback
+	rollbackChain
+	// rollbackTo turns a failed block into one that works.
+	rollbackTo
+	// procedure is CALL and DO, which may commit half-way.
+	procedure
+	// upkeep commits half-way too, but changes no row: VACUUM and its like.
+	upkeep
+	// apart commits half-way: CREATE INDEX CONCURRENTLY and its like.
+	apart
+	// doubtful may be any of these.
+	doubtful
+	// unreadable is in an encoding whose letters may look like quotes.
+	unreadable
+)
+
+// thaw is what makes a transaction read-write again that was made read-only,
+// before PostgreSQL 16: RESET transaction_read_only.
+const thaw = "transaction_read_only"
+
+// statement is what is known of one.
+type statement struct {
+	class class
+	// modes: a BEGIN that must come before any snapshot.
+	modes bool
+	// touches: it may change the token, or that its transaction is read-only.
+	touches bool
+	// settles: what comes behind it must wait for its reply, since it changes
+	// how texts are read, or what is prepared, or starts to copy.
+	settles bool
+}
+
+func classify(s *sqltext.Statement) statement {
+	out := statement{class: work}
+	switch s.Verb() {
+	case "BEGIN", "START":
+		if s.BeginsTransaction() {
+			out.class, out.modes, out.settles = begin, hasModes(s.Text), true
+		}
+	case "COMMIT", "END", "ABORT", "ROLLBACK", "PREPARE":
+		out.class, out.settles = classifyEnd(s), true
+	case "RELEASE":
+		out.class = free
+	case "SET", "RESET":
+		out = statement{class: free, touches: s.Words("RESET", "ALL") || mentions(s.Text, "fence", "u&", thaw), settles: true}
+	case "DISCARD":
+		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true}
+	case "SHOW", "LISTEN", "UNLISTEN":
+		out.class = free
+	case "DEALLOCATE":
+		out.class, out.settles = free, true
+	case "CALL", "DO":
+		out.class, out.touches = procedure, mentions(s.Text, "fence", "set_config", "u&")
+	case "COPY":
+		out.settles = true
+		out.touches = mentions(s.Text, "set_config", "u&")
+	case "VACUUM", "CLUSTER", "CHECKPOINT":
+		out.class = upkeep
+	case "REINDEX":
+		out.class = upkeep
+	case "CREATE", "DROP", "ALTER":
+		out.class, out.touches = classifyDefinition(s), mentions(s.Text, "set_config", "u&")
+	default:
+		out.touches = mentions(s.Text, "set_config", "u&")
+	}
+	out.settles = out.settles || out.touches
+	return out
+}
+
+// classifyEnd reads COMMIT, END, ABORT, ROLLBACK and PREPARE. The PREPARED ones
+// act on another transaction, whose own check was at PREPARE TRANSACTION.
+func classifyEnd(s *sqltext.Statement) class {
+	words := significant(s.Text)
+	chain := words.chains()
+	switch {
+	case s.Words("PREPARE", "TRANSACTION"):
+		return commit
+	case s.Words("PREPARE"), s.Words("COMMIT", "PREPARED"), s.Words("ROLLBACK", "PREPARED"):
+		return work
+	case s.Words("ROLLBACK"), s.Words("ABORT"):
+		switch {
+		case !s.EndsTransaction():
+			return rollbackTo
+		case chain:
+			return rollbackChain
+		}
+		return rollback
+	case chain:
+		return commitChain
+	}
+	return commit
+}
+
+// classifyDefinition finds the statements that commit before they are done.
+func classifyDefinition(s *sqltext.Statement) class {
+	words := significant(s.Text)
+	switch {
+	case words.has("SUBSCRIPTION", 3), words.has("CONCURRENTLY", 0):
+		return apart
+	}
+	return work
+}
+
+// words are the keywords of a short statement, or of the start of a long one.
+type words []string
+
+// maxWords is how far a statement is read for its keywords. What would matter
+// comes earlier in all statements that PostgreSQL has.
+const maxWords = 256
+
+func significant(text string) words {
+	scanner := sqltext.NewScanner(text, sqltext.Dialect{})
+	var out words
+	for len(out) < maxWords {
+		t := scanner.Next()
+		if t.Kind == sqltext.End {
+			break
+		}
+		if t.Kind == sqltext.Word {
+			out = append(out, strings.ToUpper(text[t.Start:t.Stop]))
+		}
+	}
+	return out
+}
+
+// has looks for a keyword among the first n words, or among all if n is 0.
+func (w words) has(keyword string, n int) bool {
+	for i, word := range w {
+		if n > 0 && i >= n {
+			return false
+		}
+		if word == keyword {
+			return true
+		}
+	}
+	return false
+}
+
+// chains reports AND CHAIN, without NO.
+func (w words) chains() bool {
+	for i := 0; i+1 < len(w); i++ {
+		if w[i] == "AND" && w[i+1] == "CHAIN" {
+			return true
+		}
+	}
+	return false
+}
+
+// hasModes reports whether a BEGIN says more than READ WRITE or READ ONLY: such
+// a one fails behind a snapshot.
+func hasModes(text string) bool {
+	w := significant(text)
+	return w.has("ISOLATION", 0) || w.has("DEFERRABLE", 0)
+}
+
+// mentions reports whether text has one of the parts, which are in lower case,
+// in any case. It is asked for what may change the setting fence.token, under
+// its name, by set_config, or where letters are written as numbers (U&"…"). Too
+// much is harmless: the token is then looked up once more. What is hidden, in a
+// function for example, is found by the check itself, which reads the setting.
+func mentions(text string, parts ...string) bool {
+	for _, part := range parts {
+		if contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// contains looks for part, in lower case, in any case. It goes from one place of
+// its first letter to the next, since texts may be long.
+func contains(text, part string) bool {
+	lower, upper := part[0], part[0]-('a'-'A')
+	return containsFrom(text, lower, part) || containsFrom(text, upper, part)
+}
+
+func containsFrom(text string, first byte, part string) bool {
+	for {
+		i := strings.IndexByte(text, first)
+		if i < 0 || len(text)-i < len(part) {
+			return false
+		}
+		if strings.EqualFold(text[i:i+len(part)], part) {
+			return true
+		}
+		text = text[i+1:]
+	}
+}

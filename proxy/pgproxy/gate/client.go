@@ -1,0 +1,282 @@
+package gate
+
+import "bytes"
+
+// Client takes the next message of the client's: its type, and its body, of
+// which a Bind, Execute or Close needs no more than the names at its start.
+// If the answer is Forward, the message is taken as sent.
+func (m *Machine) Client(kind byte, body []byte) Verdict {
+	switch kind {
+	case 'X', 'H', 'p':
+		return Verdict{}
+	case 'd':
+		return Verdict{}
+	case 'c', 'f':
+		m.copyIn = false
+		return Verdict{}
+	}
+	if m.skipping && kind != 'S' {
+		return Verdict{}
+	}
+	if kind == 'S' {
+		return m.sync()
+	}
+	if !m.batch.began {
+		if m.mustWait() {
+			return Verdict{Do: Wait}
+		}
+		m.batch = batch{at: m.at, sure: m.certain || m.replies.boundaries == 0}
+		if v, decided := m.resolve(kind, body); decided {
+			return v
+		}
+	}
+	switch kind {
+	case 'Q':
+		return m.query(text(body))
+	case 'F':
+		return m.function()
+	case 'P':
+		return m.parse(body)
+	case 'B':
+		return m.bind(body)
+	case 'E':
+		return m.execute(body)
+	case 'C':
+		return m.close(body)
+	}
+	m.extended() // 'D', and what the server will not know either
+	return Verdict{}
+}
+
+// mustWait reports whether a batch cannot begin before replies have come.
+func (m *Machine) mustWait() bool {
+	if m.replies.boundaries == 0 {
+		return false
+	}
+	return m.kind != Pass && !m.certain
+}
+
+// resolve decides whether the token must be looked up before a batch begins. A
+// Query is read first: many need no token.
+func (m *Machine) resolve(kind byte, body []byte) (v Verdict, decided bool) {
+	if !m.dirty || m.kind == Pass || m.batch.at != idle || kind == 'Q' {
+		return Verdict{}, false
+	}
+	if kind == 'P' {
+		_, rest := name(body)
+		if st := m.classify(text(rest)); st.class != begin && !needsFence(st.class) {
+			return Verdict{}, false
+		}
+	}
+	if m.unresolved == "" {
+		return Verdict{Do: Resolve}, true
+	}
+	refusal := m.unresolved
+	m.unresolved = ""
+	if kind != 'F' {
+		return m.refuse(refusal), true
+	}
+	m.before(Refusal, true)
+	m.endBatch(true, query)
+	return Verdict{Before: Refusal, Refusal: refusal}, true
+}
+
+// extended counts a message of the extended protocol as sent.
+func (m *Machine) extended() {
+	m.batch.began = true
+	m.replies.push(reply{kind: passed, n: 1})
+}
+
+// before counts prefixes as sent.
+func (m *Machine) before(p Prefix, sync bool) {
+	if p == 0 {
+		return
+	}
+	n := 0
+	if !m.prepared {
+		n = OwnStatements
+		m.prepared = true
+	}
+	for _, each := range []struct {
+		prefix      Prefix
+		completions int
+	}{{Begin, 3}, {Check, 2}, {Enter, 2}, {Present, 2}, {Leave, 2}, {Refusal, 2}, {End, 3}} {
+		if p&each.prefix != 0 {
+			n += each.completions
+		}
+	}
+	m.replies.push(reply{kind: ours, n: n, sync: sync, rollback: p&(Leave|Begin) != 0})
+}
+
+// query decides about a Query.
+func (m *Machine) query(text string) Verdict {
+	b := &m.batch
+	p := planQuery(text, m.dialect, b.at)
+	if m.kind == Pass && p.touches {
+		if m.replies.boundaries > 0 && !b.began {
+			return Verdict{Do: Wait}
+		}
+		m.kind = Slow
+		if !b.sure {
+			p.refusal = refusalTouches
+		}
+	}
+	if m.kind != Pass && m.unsafe && !ascii(text) {
+		p.refusal, p.work = refusalEncoding, true
+	}
+	if m.kind == Pass {
+		m.endBatch(p.settles || p.open, query)
+		return Verdict{}
+	}
+	v := Verdict{}
+	if b.at == idle && m.dirty && !b.began && p.refusal == "" && (p.work || p.begins) {
+		if m.unresolved == "" {
+			return Verdict{Do: Resolve}
+		}
+		p.refusal, m.unresolved = m.unresolved, ""
+	}
+	switch {
+	case p.refusal != "":
+		v = Verdict{Before: Refusal, Refusal: p.refusal}
+	case b.at == failed:
+	case b.at == block:
+		v.Before = m.inBlock(p)
+	case p.work && b.touched:
+		v.Before = Enter
+	case p.work && p.apart && m.kind == Fast:
+		v = Verdict{Before: Refusal, Refusal: refusalApart}
+	case p.work && !b.checked:
+		v = m.outside(p)
+	}
+	if p.touches {
+		m.dirty = true
+	}
+	m.entered = p.open && !p.fresh && (m.entered || v.Before&^Refusal != 0)
+	m.before(v.Before, v.After == Nothing)
+	if v.After != Nothing {
+		m.replies.push(reply{kind: wrapped})
+		m.endBatch(true, commitReply)
+		return v
+	}
+	m.endBatch(v.Before != 0 || p.settles || p.open || b.at != idle, query)
+	return v
+}
+
+// outside decides about a Query that begins a transaction.
+func (m *Machine) outside(p plan) Verdict {
+	switch {
+	case p.procedure:
+		if m.kind == Slow {
+			return Verdict{Before: Begin | Enter, After: LeaveCommit}
+		}
+		return Verdict{Before: Begin | Check, After: Commit}
+	case p.open:
+		return Verdict{Before: m.enter()}
+	}
+	return Verdict{Before: m.check()}
+}
+
+// inBlock decides about a Query inside of a block.
+func (m *Machine) inBlock(p plan) Prefix {
+	var before Prefix
+	if p.work && !m.entered && (!p.ends || m.kind == Slow) {
+		before = m.enter()
+	}
+	if p.ends {
+		before |= Leave
+	}
+	return before
+}
+
+// check is the prefix of a transaction of one message.
+func (m *Machine) check() Prefix {
+	if m.kind == Slow {
+		return Enter
+	}
+	return Check
+}
+
+// enter is the prefix of a block.
+func (m *Machine) enter() Prefix {
+	if m.kind == Slow {
+		return Enter
+	}
+	return Present
+}
+
+// function decides about a FunctionCall.
+func (m *Machine) function() Verdict {
+	b := &m.batch
+	v := Verdict{}
+	switch {
+	case m.kind == Pass, b.at == failed:
+	case b.at == block && !m.entered:
+		v.Before, m.entered = m.enter(), true
+	case b.at == block:
+	case b.touched:
+		v.Before = Enter
+	case !b.checked:
+		v.Before = m.check()
+	}
+	m.before(v.Before, true)
+	m.endBatch(v.Before != 0 || b.at != idle, query)
+	return v
+}
+
+// sync ends a batch.
+func (m *Machine) sync() Verdict {
+	if m.copyIn {
+		return Verdict{} // the server ignores it
+	}
+	if !m.batch.began && !m.skipping && m.mustWait() {
+		return Verdict{Do: Wait}
+	}
+	if !m.batch.began {
+		m.batch = batch{at: m.at, sure: m.certain || m.replies.boundaries == 0}
+	}
+	v := Verdict{}
+	b := &m.batch
+	r := reply{kind: syncReply, rollback: b.wrapped || m.leaveFailed}
+	m.leaveFailed = false
+	if b.wrapped && !m.skipping && b.at == block {
+		v.Before = End
+		if m.kind == Slow {
+			v.Before |= Leave
+		}
+		m.before(v.Before, false)
+		b.at, m.entered = idle, false
+	}
+	m.skipping = false
+	m.replies.push(r)
+	m.endBatchState(b.settles || b.leaves || b.wrapped || b.at != idle || m.at != idle)
+	return v
+}
+
+// endBatch ends a batch with a boundary of that kind.
+func (m *Machine) endBatch(uncertain bool, kind replyKind) {
+	m.replies.push(reply{kind: kind})
+	m.endBatchState(uncertain)
+}
+
+func (m *Machine) endBatchState(uncertain bool) {
+	m.certain = m.certain && !uncertain
+	m.batch = batch{}
+	m.sent++
+}
+
+// text is the text of a Query: up to its 0 byte.
+func text(body []byte) string {
+	if i := bytes.IndexByte(body, 0); i >= 0 {
+		body = body[:i]
+	}
+	return stringOf(body)
+}
+
+func ascii(text string) bool {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,281 @@
+package gate
+
+import (
+	"bytes"
+	"strings"
+	"unsafe"
+
+	"github.com/fenceproxy/fenceproxy/internal/sqltext"
+)
+
+// stringOf is the text of body, which must not change while that is in use.
+func stringOf(body []byte) string { return unsafe.String(unsafe.SliceData(body), len(body)) }
+
+// name cuts the name at the start of body.
+func name(body []byte) (name, rest []byte) {
+	if i := bytes.IndexByte(body, 0); i >= 0 {
+		return body[:i], body[i+1:]
+	}
+	return body, nil
+}
+
+// parse takes a Parse: what it prepares is known from now on, if the server
+// does it.
+func (m *Machine) parse(body []byte) Verdict {
+	name, rest := name(body)
+	sql := text(rest)
+	st := m.classify(sql)
+	if m.kind == Pass && st.touches {
+		if m.replies.boundaries > 0 && !m.batch.began {
+			return Verdict{Do: Wait}
+		}
+		m.kind = Slow
+		if !m.batch.sure {
+			return m.refuse(refusalTouches)
+		}
+	}
+	m.define(name, st)
+	m.extended()
+	return Verdict{}
+}
+
+// classify reads the only statement of a Parse. If there are more the server
+// refuses it.
+func (m *Machine) classify(sql string) statement {
+	st := statement{class: free} // nothing
+	for s := range sqltext.Statements(sql, m.dialect) {
+		st = classify(&s)
+		break
+	}
+	if m.kind != Pass && m.unsafe && !ascii(sql) {
+		st = statement{class: unreadable, settles: true}
+	}
+	return st
+}
+
+// define says what a name means from here on. What is just work, as most is, is
+// not kept.
+func (m *Machine) define(name []byte, st statement) {
+	if len(name) == 0 {
+		m.touch("", m.unnamed, st)
+		m.unnamed = st
+		return
+	}
+	was, known := m.statements[string(name)]
+	if was == st {
+		return
+	}
+	owned := strings.Clone(stringOf(name))
+	m.touch(owned, was, st)
+	switch {
+	case st != statement{}:
+		m.statements[owned] = st
+	case known:
+		delete(m.statements, owned)
+	}
+}
+
+func (m *Machine) touch(name string, was, is statement) {
+	if was != is {
+		m.touched = append(m.touched, touch{boundary: m.sent, name: name, was: was, is: is})
+	}
+}
+
+// meaning returns what a name means, and whether that is certain by now.
+func (m *Machine) meaning(name []byte) (st statement, certain bool) {
+	for i := range m.touched {
+		if t := &m.touched[i]; t.boundary != m.sent && t.name == stringOf(name) && !m.definedHere(name) {
+			return statement{}, false
+		}
+	}
+	if len(name) == 0 {
+		return m.unnamed, true
+	}
+	return m.statements[string(name)], true
+}
+
+// definedHere reports whether the current batch says what name means.
+func (m *Machine) definedHere(name []byte) bool {
+	for i := range m.touched {
+		if t := &m.touched[i]; t.boundary == m.sent && t.name == stringOf(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// bind takes a Bind: here a statement takes its snapshot.
+func (m *Machine) bind(body []byte) Verdict {
+	portal, rest := name(body)
+	stmt, _ := name(rest)
+	st, certain := m.meaning(stmt)
+	if !certain && m.replies.boundaries > 0 {
+		return Verdict{Do: Wait}
+	}
+	v := Verdict{}
+	switch b := &m.batch; st.class {
+	case free, commit, commitChain, rollback, rollbackChain, rollbackTo:
+	case begin:
+		if m.kind != Pass && b.at == idle {
+			if b.touched {
+				return m.refuse(refusalTouches)
+			}
+		}
+	default:
+		v = m.bindWork(st)
+		if v.Do != Forward || v.Before&Refusal != 0 {
+			return v
+		}
+	}
+	m.bound(portal, st)
+	m.before(v.Before, false)
+	m.extended()
+	return v
+}
+
+// bindWork decides what goes in front of a statement that needs the fence.
+func (m *Machine) bindWork(st statement) Verdict {
+	b := &m.batch
+	switch {
+	case m.kind == Pass, b.at == failed:
+		return Verdict{}
+	case st.class == unreadable:
+		return m.refuse(refusalEncoding)
+	case b.at == block:
+		if m.entered {
+			return Verdict{}
+		}
+		m.entered = true
+		return Verdict{Before: m.enter()}
+	case st.class == doubtful:
+		return m.refuse(refusalDoubt)
+	case st.class == apart && m.kind == Fast:
+		return m.refuse(refusalApart)
+	}
+	v := Verdict{}
+	switch {
+	case b.touched:
+		v.Before, b.touched = Enter, false
+	case !b.checked:
+		v.Before = m.check()
+	}
+	b.checked = true
+	if st.class == procedure {
+		v.Before |= Begin
+		b.at, b.wrapped, m.entered = block, true, true
+	}
+	return v
+}
+
+// refuse has the server fail instead of what the client asks for; it then skips
+// what comes up to the Sync.
+func (m *Machine) refuse(refusal string) Verdict {
+	m.before(Refusal, false)
+	m.extended()
+	m.batch.settles = true
+	return Verdict{Before: Refusal, Refusal: refusal}
+}
+
+// bound says what a portal is from here on.
+func (m *Machine) bound(portal []byte, st statement) {
+	if len(portal) == 0 {
+		m.portal, m.batch.bound = st, true
+		return
+	}
+	if was, known := m.portals[string(portal)]; known && was != st || st != (statement{}) {
+		m.portals[strings.Clone(stringOf(portal))] = st
+	}
+}
+
+// execute takes an Execute: here a transaction begins or ends.
+func (m *Machine) execute(body []byte) Verdict {
+	portal, _ := name(body)
+	b := &m.batch
+	st := m.portal
+	if len(portal) != 0 {
+		st = m.portals[string(portal)]
+	}
+	if m.mistrust && (len(portal) != 0 || !b.bound) {
+		st = statement{class: doubtful, settles: true}
+	}
+	v := Verdict{}
+	if m.kind != Pass {
+		v = m.executeFenced(st)
+		if v.Do != Forward || v.Before&Refusal != 0 {
+			return v
+		}
+	}
+	m.follow(st)
+	if st.touches {
+		m.dirty, b.touched = true, b.at == idle
+	}
+	b.settles = b.settles || st.settles
+	m.before(v.Before, false)
+	m.extended()
+	return v
+}
+
+// executeFenced decides what goes in front of an Execute.
+func (m *Machine) executeFenced(st statement) Verdict {
+	b := &m.batch
+	switch {
+	case b.at == failed:
+	case b.at == block && st.class == commitChain:
+		return m.refuse(refusalChain)
+	case b.at == block && (st.class == commit || st.class == doubtful) && !b.wrapped:
+		b.leaves = true
+		return Verdict{Before: Leave}
+	case b.at == idle && st.class == doubtful:
+		return m.refuse(refusalDoubt)
+	case b.at == idle && !b.checked && st.class != begin && needsFence(st.class):
+		// Its portal is older than the transaction, so that it cannot run, unless
+		// that is not known here.
+		b.checked = true
+		return Verdict{Before: m.check()}
+	}
+	return Verdict{}
+}
+
+func needsFence(c class) bool {
+	switch c {
+	case free, begin, commit, commitChain, rollback, rollbackChain, rollbackTo:
+		return false
+	case work, procedure, upkeep, apart, doubtful, unreadable:
+	}
+	return true
+}
+
+// follow moves the place where the next statement of the batch runs.
+func (m *Machine) follow(st statement) {
+	b := &m.batch
+	switch st.class {
+	case begin:
+		if b.at == idle {
+			b.at, m.entered = block, false
+		}
+	case commit, rollback:
+		b.at, b.checked, b.wrapped, m.entered = idle, false, false, false
+	case commitChain, rollbackChain:
+		m.entered, b.checked = false, false
+		if b.at == failed {
+			b.at = block
+		}
+	case rollbackTo:
+		if b.at == failed {
+			b.at = block
+		}
+	case doubtful:
+		m.entered, b.checked = false, false
+	case work, free, procedure, upkeep, apart, unreadable:
+	}
+}
+
+// close takes a Close.
+func (m *Machine) close(body []byte) Verdict {
+	if len(body) > 1 && body[0] == 'S' {
+		name, _ := name(body[1:])
+		m.define(name, statement{})
+	}
+	m.extended()
+	return Verdict{}
+}

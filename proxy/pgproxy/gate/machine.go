@@ -1,0 +1,193 @@
+package gate
+
+import "github.com/fenceproxy/fenceproxy/internal/sqltext"
+
+// Policy says what a session may do without a token.
+type Policy uint8
+
+const (
+	// ReadOnly lets it read.
+	ReadOnly Policy = iota
+	// Deny lets it do nothing.
+	Deny
+	// Allow lets it do everything.
+	Allow
+)
+
+// Kind says how the statements of a session are checked.
+type Kind uint8
+
+const (
+	// Slow checks by a function that looks at everything.
+	Slow Kind = iota
+	// Fast is for one exclusive token that is claimed, by its ticket.
+	Fast
+	// Pass is no check, for a session without a token under Allow.
+	Pass
+)
+
+// Prefix is what goes to the server in front of a message of the client's: a
+// set, in this order. Each is Bind and Close of a statement of the proxy's own.
+type Prefix uint8
+
+const (
+	// Begin is BEGIN, executed; only with the suffix Commit.
+	Begin Prefix = 1 << iota
+	// Check is the check of a transaction that the message begins.
+	Check
+	// Enter is the check of a block before its first snapshot: that a Slow
+	// session has a token, or may only read.
+	Enter
+	// Present lets others see under which admission the block was begun.
+	Present
+	// Leave is the check of a block before its end.
+	Leave
+	// Refusal fails, with the text of the verdict.
+	Refusal
+	// End is COMMIT, executed, of what Begin has begun.
+	End
+)
+
+// Suffix is what goes to the server behind a message of the client's.
+type Suffix uint8
+
+const (
+	// Nothing goes behind it.
+	Nothing Suffix = iota
+	// Commit is COMMIT, executed, and Sync.
+	Commit
+	// LeaveCommit is the check of a block before its end, and Commit.
+	LeaveCommit
+)
+
+// Do is what to do with a message of the client's.
+type Do uint8
+
+const (
+	// Forward it, with what goes around it.
+	Forward Do = iota
+	// Wait, and ask again once Settled says so: the answer depends on replies
+	// that have not come yet.
+	Wait
+	// Resolve the session's token, report by Resolved or Unresolved, and ask
+	// again.
+	Resolve
+)
+
+// Verdict is the answer to a message of the client's.
+type Verdict struct {
+	Do     Do
+	Before Prefix
+	After  Suffix
+	// Refusal is the text of the prefix of that name.
+	Refusal string
+}
+
+// place is where a session is, as far as transactions go.
+type place uint8
+
+const (
+	idle place = iota
+	block
+	failed
+)
+
+// Machine follows one session. It is not safe for concurrent use. Messages of
+// each direction must come in their order, and what a verdict says must have
+// been done before the next one is asked for.
+type Machine struct {
+	policy Policy
+	kind   Kind
+	// dirty: the token may have changed since it was resolved.
+	dirty    bool
+	dialect  sqltext.Dialect
+	unsafe   bool // texts cannot be read in the client's encoding
+	prepared bool // the statements of the proxy's own are there
+
+	// at is where the session is when the boundaries sent have been answered,
+	// if certain: else it is what the last reply said.
+	at      place
+	certain bool
+	// entered: what belongs in front of the block's first snapshot was sent.
+	entered bool
+	batch   batch
+	copyIn  bool // the server takes CopyData, and ignores Sync
+
+	statements map[string]statement // those that are not just work
+	unnamed    statement
+	portals    map[string]statement
+	portal     statement // the unnamed one
+	// touched are changes of those that may not come to pass.
+	touched  []touch
+	mistrust bool // a portal may not be what the client last bound under its name
+	replies  queue
+	sent     uint64 // boundaries
+	answered uint64
+	// skipping: the server leaves out what comes up to the next Sync, which has
+	// not been sent yet.
+	skipping bool
+	// unresolved says why the token was refused when it was last looked up, until
+	// that has been said to the client.
+	unresolved  string
+	leaveFailed bool // in the batch that is skipped
+	// broken: the server has said something that it cannot have said.
+	broken bool
+}
+
+// touch is a change of what a name of a statement means.
+type touch struct {
+	boundary uint64 // the change came before that one
+	name     string
+	was, is  statement
+}
+
+// batch is what has been sent since the last boundary.
+type batch struct {
+	began   bool
+	at      place // in which its next statement will run
+	sure    bool  // at was right at its start
+	checked bool  // the transaction in which its statements run was checked
+	touched bool  // the token may have changed in it
+	settles bool  // what comes behind it must wait
+	bound   bool  // the unnamed portal was bound in it
+	leaves  bool  // Leave was sent in it
+	wrapped bool  // its block was begun by the proxy
+}
+
+// New returns the machine of a session of which the server has not said yet
+// that it is ready.
+func New(policy Policy) *Machine {
+	return &Machine{
+		policy: policy, dirty: true, certain: true, prepared: true,
+		statements: map[string]statement{}, portals: map[string]statement{},
+	}
+}
+
+// Resolved says how statements are to be checked from now on.
+func (m *Machine) Resolved(kind Kind) { m.kind, m.dirty = kind, false }
+
+// Unresolved says that the token was refused: what asked for it is refused, with
+// a text of code, message, newline and hint. The next one asks again.
+func (m *Machine) Unresolved(refusal string) { m.unresolved = refusal }
+
+// Idle reports whether the session is outside of a transaction with nothing
+// under way.
+func (m *Machine) Idle() bool { return m.Settled() && !m.batch.began && m.at == idle }
+
+// Settled reports whether everything sent has been answered, or what there is
+// to be waited for has been seen.
+func (m *Machine) Settled() bool { return m.replies.boundaries == 0 || m.copyIn }
+
+// Quiet reports whether nothing at all is under way.
+func (m *Machine) Quiet() bool { return m.replies.size == 0 && !m.skipping }
+
+// InBlock reports whether the session idles inside of a transaction.
+func (m *Machine) InBlock() bool { return m.replies.boundaries == 0 && !m.batch.began && m.at != idle }
+
+// OwnStatements is how many statements the proxy prepares for itself.
+const OwnStatements = 10
+
+// Prepared reports whether the statements of the proxy's own are there. If not
+// they must be sent in front of the next prefix, or of an exchange of the
+// proxy's own, in which case Own must be told.
+func (m *Machine) Prepared() bool { return m.prepared }

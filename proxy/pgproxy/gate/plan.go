@@ -1,0 +1,92 @@
+package gate
+
+import "github.com/fenceproxy/fenceproxy/internal/sqltext"
+
+// plan is what a Query does, statement by statement.
+type plan struct {
+	statements int
+	work       bool // something needs the fence
+	ends       bool // it makes the work of a transaction last
+	begins     bool // it begins a block
+	modes      bool // that must come before any snapshot
+	open       bool // a block is open behind it, if nothing fails
+	fresh      bool // and it was begun behind everything that needs the fence
+	procedure  bool // it is CALL or DO and nothing else
+	apart      bool // it commits half-way
+	touches    bool // it may change the token
+	settles    bool // what comes behind it must wait for its reply
+	// refusal says why it cannot be fenced, if it cannot.
+	refusal string
+}
+
+// planQuery reads the statements of a Query that finds the session in place.
+func planQuery(text string, d sqltext.Dialect, at place) plan {
+	p := plan{open: at != idle}
+	broken, ended := at == failed, false
+	for s := range sqltext.Statements(text, d) {
+		p.statements++
+		st := classify(&s)
+		p.touches = p.touches || st.touches
+		p.settles = p.settles || st.settles
+		switch st.class {
+		case free:
+		case begin:
+			p.begins = true
+			if !p.open {
+				p.open, p.fresh = true, true
+			}
+			p.modes = p.modes || st.modes
+		case commit:
+			if broken && !ended {
+				broken = false // it rolls back
+			} else {
+				p.ends = true
+			}
+			p.open, ended = false, true
+		case commitChain:
+			p.refusal = refusalChain
+		case rollback:
+			p.open, ended, broken = false, true, false
+		case rollbackChain:
+			p.fresh, ended, broken = true, true, false
+		case rollbackTo:
+			if broken {
+				// What comes behind it works again, and a COMMIT would count.
+				p.refusal = refusalRevive
+			}
+		default:
+			if ended {
+				p.refusal = refusalBehindEnd
+			}
+			p.work, p.fresh = true, false
+			p.procedure = st.class == procedure
+			p.apart = p.apart || st.class == apart
+		}
+	}
+	if p.statements > 1 {
+		p.procedure = false // inside of a transaction of the message's, it cannot commit
+		switch {
+		case p.touches && (p.work || p.ends || p.begins):
+			p.refusal = refusalTouches
+		case p.begins && p.modes && p.work:
+			p.refusal = refusalModes
+		}
+	}
+	if broken && p.refusal == refusalRevive && p.statements == 1 {
+		p.refusal = ""
+	}
+	return p
+}
+
+// Why a statement cannot be fenced, and what to do, as the server words it: the
+// message, a newline and the hint.
+const (
+	refusalChain     = "TK007 fence: COMMIT AND CHAIN cannot be fenced\nSend COMMIT and BEGIN instead."
+	refusalBehindEnd = "TK007 fence: a statement behind the end of a transaction in the same message cannot be fenced\nSend it in a message of its own."
+	refusalTouches   = "TK007 fence: fence.token is changed in one message with other statements\nChange it in a message of its own, outside of a transaction."
+	refusalModes     = "TK007 fence: BEGIN with an isolation level cannot be fenced in one message with other statements\nSend BEGIN in a message of its own."
+	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."
+	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token."
+	refusalDoubt     = "TK007 fence: after an error it is not known what this prepared statement is\nPrepare it again."
+	refusalEncoding  = "TK007 fence: texts in this client_encoding cannot be read for certain\nUse client_encoding UTF8."
+)

@@ -1,0 +1,82 @@
+package pgproxy
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+)
+
+// cancelRequest is the code of a CancelRequest.
+const cancelRequest = 80877102
+
+// kinds are label values of checks_total.
+var kinds = [...]struct {
+	prefix gate.Prefix
+	kind   string
+}{
+	{gate.Check, "statement"}, {gate.Enter, "enter"}, {gate.Present, "begin"}, {gate.Leave, "commit"},
+}
+
+// count counts what goes in front of a message.
+func (s *session) count(v gate.Verdict) {
+	for i, k := range kinds {
+		if v.Before&k.prefix != 0 {
+			s.config.Metrics.byKind[i].Inc()
+		}
+	}
+}
+
+// refused reports the refusal of a statement, and returns it as the client gets
+// it: without the line that says where the check was called.
+func (s *session) refused(body []byte) []byte {
+	code := pgwire.FieldOf(body, pgwire.Code)
+	if known, ok := carrier.RefusalBySQLState(code); ok {
+		resource := ""
+		if tokens, err := carrier.GUCTokens(s.token); err == nil && len(tokens) > 0 {
+			resource = tokens[0].Resource
+		}
+		s.config.Metrics.refusal(known.Reason.Error(), resource)
+		s.log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message), keyMark, pgwire.FieldOf(body, pgwire.Detail))
+	}
+	return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+}
+
+// claimed reports the claim of a token.
+func (s *session) claimed(t guard.Token, took time.Duration, err *serverError) {
+	result := "ok"
+	if err != nil {
+		result = err.code
+		s.log.Warn("claim refused", keyResource, t.Resource, keyNumber, t.Number, keyCode, err.code, keyReason, err.message, keyMark, err.detail)
+	} else {
+		s.log.Info("claimed", keyResource, t.Resource, keyNumber, t.Number, keyTook, took)
+	}
+	s.config.Metrics.claims.WithLabelValues(result).Inc()
+	s.config.Metrics.claimSeconds.Observe(took.Seconds())
+}
+
+// cancelTime is how long the cancel of what a client has left behind may take.
+const cancelTime = 5 * time.Second
+
+// cancelRunning cancels what runs at the server.
+func (s *session) cancelRunning(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
+	conn, err := dial(ctx, s.config, s.config.Upstream.TLSMode)
+	if err != nil {
+		s.log.Warn("cancel what a client has left running", keyError, err)
+		return
+	}
+	defer conn.Close()
+	defer interruptAtEnd(ctx, rawOf(conn))()
+	packet := binary.BigEndian.AppendUint32(nil, uint32(8+len(s.secret))) //nolint:gosec // at most 256 bytes
+	packet = binary.BigEndian.AppendUint32(packet, cancelRequest)
+	if _, err := conn.Write(append(packet, s.secret...)); err == nil {
+		_, _ = io.Copy(io.Discard, conn)
+	}
+}

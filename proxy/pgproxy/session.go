@@ -1,0 +1,240 @@
+package pgproxy
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+)
+
+// session is one client and its server connection, from the end of the
+// authentication on. Two goroutines relay: up owns what the client sends, down
+// what the server sends. What the fence says of a message is asked of machine.
+type session struct {
+	*link
+
+	fromClient, fromServer *source
+	toClient, toServer     *sink
+
+	own     *own
+	affixes *affixes // up's
+	kept    []byte   // down's: a reply that waits for the COMMIT behind it
+	fenced  bool     // up's: false if the database has no fence and needs none
+
+	mu       sync.Mutex
+	machine  *gate.Machine
+	waiting  bool      // up waits for wake
+	exchange *exchange // of the proxy's own that is under way
+	idleFrom time.Time // since when nothing has been under way
+	draining bool
+	ended    bool   // down has ended
+	token    string // as it was last resolved
+
+	wake chan struct{} // has an element when what up waits for may have come
+}
+
+// errOver is the end of a session that both sides know of.
+var errOver = errors.New("session is over")
+
+// serve relays between a client and its server until one of them is done, or ctx
+// ends; from drain's end on, until the client idles outside of a transaction.
+func (s *Server) serve(ctx context.Context, l *link, drain <-chan struct{}) error {
+	sn := &session{
+		link:       l,
+		fromClient: newSource(l.client), fromServer: newSource(l.server),
+		toClient: &sink{conn: l.client}, toServer: &sink{conn: l.server},
+		own:     newOwn(randomSuffix()),
+		machine: gate.New(gate.Policy(l.config.Untokened)),
+		wake:    make(chan struct{}, 1),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	done := make(chan struct{})
+	group.Go(func() error { return sn.relayUp(ctx, done) })
+	group.Go(func() error { sn.watch(ctx, drain, done); return nil })
+	err := group.Wait()
+	if errors.Is(err, errOver) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func randomSuffix() string {
+	n := rand.Uint32() //nolint:gosec // it tells sessions apart
+	return hex.EncodeToString([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// relayUp is the session: it opens it, starts down beside itself, and relays
+// what the client sends.
+func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error) {
+	var down errgroup.Group
+	defer func() {
+		close(done)
+		_ = s.client.Close()
+		_ = s.server.Close()
+		if downErr := down.Wait(); err == nil || errors.Is(err, net.ErrClosed) {
+			err = downErr
+		}
+		s.fromClient.release()
+		s.fromServer.release()
+	}()
+	if err := s.greet(); err != nil {
+		return err
+	}
+	if s.replication {
+		s.machine.Resolved(gate.Pass)
+	}
+	down.Go(func() error {
+		err := s.down()
+		s.interrupt() // up may wait for the server, or for the client
+		return err
+	})
+	if !s.replication {
+		if err := s.open(ctx); err != nil {
+			return s.fail(err)
+		}
+	}
+	if err := s.toClient.insert(readyIdle); err != nil {
+		return err
+	}
+	return s.fail(s.up(ctx))
+}
+
+var readyIdle = []byte{'Z', 0, 0, 0, 5, 'I'}
+
+// greet relays what the server says before it is ready for the first time.
+func (s *session) greet() error {
+	for {
+		kind, body, err := s.next()
+		if err != nil {
+			return fmt.Errorf("read server: %w", err)
+		}
+		if kind == 'Z' {
+			s.fromServer.take(pgwire.HeaderSize + len(body))
+			return nil
+		}
+		if kind == 'K' {
+			s.secret = append([]byte(nil), body...)
+		}
+		s.machine.Server(kind, body)
+		frame := s.fromServer.rest()[:pgwire.HeaderSize+len(body)]
+		if err := s.toClient.write(frame, false); err != nil {
+			return err
+		}
+		s.fromServer.take(len(frame))
+		if kind == 'E' {
+			return errOver
+		}
+	}
+}
+
+// next reads the next message of the server's as a whole.
+func (s *session) next() (kind byte, body []byte, err error) {
+	src := s.fromServer
+	if err := src.header(); err != nil {
+		return 0, nil, err
+	}
+	n, ok := pgwire.Length(src.rest())
+	if !ok || n > maxReply {
+		return 0, nil, errBadLength
+	}
+	for len(src.rest()) < pgwire.HeaderSize+n {
+		if err := src.more(pgwire.HeaderSize + n); err != nil {
+			return 0, nil, err
+		}
+	}
+	rest := src.rest()
+	return rest[0], rest[pgwire.HeaderSize : pgwire.HeaderSize+n], nil
+}
+
+// maxReply is how much of a reply of the server's is looked at: those that are
+// looked at are short.
+const maxReply = 1 << 20
+
+var errBadLength = errors.New("message has an impossible length")
+
+// fail tells the client why the session ends, if it does not know.
+func (s *session) fail(err error) error {
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+	case errors.Is(err, errBadLength), errors.Is(err, errTooLong):
+		r = refusePacket("invalid message length")
+	default:
+		return err
+	}
+	s.toClient.last(r.append(nil))
+	return err
+}
+
+// interrupt ends what up waits for.
+func (s *session) interrupt() {
+	_ = rawOf(s.client).SetReadDeadline(time.Unix(1, 0))
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch ends the session from outside: when ctx ends, or when it idles and is to
+// be drained or has idled in a transaction for too long.
+func (s *session) watch(ctx context.Context, drain <-chan struct{}, done <-chan struct{}) {
+	limit := s.config.IdleInTransaction
+	var tick <-chan time.Time
+	if limit > 0 {
+		ticker := time.NewTicker(max(limit/4, 10*time.Millisecond))
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			_ = s.client.Close()
+			_ = s.server.Close()
+			return
+		case <-drain:
+			drain = nil
+			s.mu.Lock()
+			s.draining = true
+			s.mu.Unlock()
+			s.endIfIdle()
+		case <-tick:
+			if s.idlesTooLong(limit) {
+				s.config.Metrics.idleKills.Inc()
+				s.toClient.last(refuseIdle().append(nil))
+				_ = s.client.Close()
+				_ = s.server.Close()
+				return
+			}
+		}
+	}
+}
+
+// endIfIdle ends a session that is to be drained and does nothing.
+func (s *session) endIfIdle() {
+	s.mu.Lock()
+	idle := s.draining && s.machine.Idle() && s.exchange == nil
+	s.mu.Unlock()
+	if idle {
+		s.toClient.last(refuseShutdown().append(nil))
+		_ = s.client.Close()
+		_ = s.server.Close()
+	}
+}
+
+func (s *session) idlesTooLong(limit time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.InBlock() && s.token != "" && !s.idleFrom.IsZero() && time.Since(s.idleFrom) > limit
+}

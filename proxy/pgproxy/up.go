@@ -1,0 +1,220 @@
+package pgproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+)
+
+// maxNames is how long the names at the start of a Bind may be.
+const maxNames = 8 << 10
+
+// up relays what the client sends.
+func (s *session) up(ctx context.Context) error {
+	src := s.fromClient
+	for {
+		if err := src.header(); err != nil {
+			return s.clientGone(ctx, err)
+		}
+		verdict, err := s.relaySpan()
+		if err != nil {
+			return s.clientGone(ctx, err)
+		}
+		switch verdict.Do {
+		case gate.Forward:
+		case gate.Wait:
+			err = s.await(ctx, s.machine.Settled)
+		case gate.Resolve:
+			if err = s.await(ctx, s.machine.Quiet); err == nil {
+				err = s.resolve(ctx)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// span is what relaySpan has made of a part of the client's stream.
+type span struct {
+	out     []byte // goes first, if not nil; a buffer of the pool
+	pooled  *[]byte
+	from    int // then the part of what has been read from here
+	to      int // to here
+	open    int // bytes of the last message that are still to come
+	verdict gate.Verdict
+	over    bool // the client says goodbye
+}
+
+// relaySpan relays what has been read of the client, as far as there are whole
+// messages, or those that need not be whole, up to the first that must wait for
+// what the verdict says. If there is none it reads more.
+func (s *session) relaySpan() (gate.Verdict, error) {
+	src := s.fromClient
+	sp, err := s.judge(src.rest())
+	if err != nil {
+		return sp.verdict, err
+	}
+	if sp.to == 0 && sp.verdict.Do == gate.Forward {
+		return sp.verdict, src.more(s.needed(src.rest()))
+	}
+	b := src.rest()[sp.from:sp.to]
+	if sp.out != nil {
+		sp.out = append(sp.out, b...)
+		b = sp.out
+	}
+	s.config.Metrics.bytesUp.Add(float64(len(b)))
+	err = s.toServer.write(b, sp.open > 0)
+	if sp.pooled != nil {
+		*sp.pooled = (*sp.pooled)[:bufferSize]
+		buffers.Put(sp.pooled)
+	}
+	if err != nil {
+		return sp.verdict, fmt.Errorf("write server: %w", err)
+	}
+	src.take(sp.to)
+	if sp.over {
+		return sp.verdict, errOver
+	}
+	return sp.verdict, pass(src, s.toServer, sp.open)
+}
+
+// judge asks the fence about each message of what has been read.
+func (s *session) judge(rest []byte) (span, error) {
+	sp := span{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(rest)-sp.to >= pgwire.HeaderSize {
+		n, ok := pgwire.Length(rest[sp.to:])
+		if !ok {
+			return sp, errBadLength
+		}
+		kind, end := rest[sp.to], sp.to+pgwire.HeaderSize+n
+		body := rest[sp.to+pgwire.HeaderSize : min(end, len(rest))]
+		if end > len(rest) && !enough(kind, body) {
+			break
+		}
+		prepared := s.machine.Prepared()
+		sp.verdict = s.machine.Client(kind, body)
+		if sp.verdict.Do != gate.Forward {
+			break
+		}
+		if sp.verdict.Before != 0 {
+			sp.begin(rest)
+			if !prepared {
+				sp.out = s.own.appendPrepare(sp.out)
+			}
+			sp.out = s.affixes.appendPrefix(sp.out, sp.verdict)
+			s.count(sp.verdict)
+		}
+		if sp.verdict.After != gate.Nothing {
+			sp.out = append(sp.out, rest[sp.from:end]...)
+			sp.out = s.affixes.appendSuffix(sp.out, sp.verdict)
+			sp.from = end
+		}
+		sp.to = min(end, len(rest))
+		sp.open = end - sp.to
+		if sp.over = kind == 'X'; sp.over {
+			break
+		}
+	}
+	return sp, nil
+}
+
+// begin copies what goes before a prefix.
+func (sp *span) begin(rest []byte) {
+	if sp.out == nil {
+		sp.pooled = buffers.Get().(*[]byte)
+		sp.out = (*sp.pooled)[:0]
+	}
+	sp.out = append(sp.out, rest[sp.from:sp.to]...)
+	sp.from = sp.to
+}
+
+// enough reports whether that much of the body of a message is all that the
+// fence looks at.
+func enough(kind byte, body []byte) bool {
+	switch kind {
+	case 'Q', 'P':
+		return false
+	case 'B':
+		i := bytes.IndexByte(body, 0)
+		return i >= 0 && bytes.IndexByte(body[i+1:], 0) >= 0
+	case 'E':
+		return bytes.IndexByte(body, 0) >= 0
+	case 'C':
+		return len(body) > 1 && bytes.IndexByte(body[1:], 0) >= 0
+	}
+	return true
+}
+
+// needed is how much of the next message must be there before it can be judged.
+// Memory for it is taken as it comes.
+func (s *session) needed(rest []byte) int {
+	n, _ := pgwire.Length(rest)
+	if kind := rest[0]; (kind == 'Q' || kind == 'P') && n <= s.config.MaxMessage {
+		return max(bufferSize, pgwire.HeaderSize+n)
+	}
+	return bufferSize
+}
+
+// pass relays the next n bytes, the rest of a message.
+func pass(src *source, dst *sink, n int) error {
+	for n > 0 {
+		if len(src.rest()) == 0 {
+			if err := src.more(bufferSize); err != nil {
+				return noEOF(err)
+			}
+		}
+		b := src.rest()
+		b = b[:min(len(b), n)]
+		n -= len(b)
+		if err := dst.write(b, n > 0); err != nil {
+			return err
+		}
+		src.take(len(b))
+	}
+	return nil
+}
+
+// await returns when a condition of the machine's holds.
+func (s *session) await(ctx context.Context, holds func() bool) error {
+	for {
+		s.mu.Lock()
+		held, ended := holds(), s.ended
+		s.waiting = !held
+		s.mu.Unlock()
+		switch {
+		case held:
+			return nil
+		case ended:
+			return errOver
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// clientGone ends a session whose client cannot be read any more. What it has
+// left running at the server is cancelled: nobody waits for it, and it may hold
+// up the next holder.
+func (s *session) clientGone(ctx context.Context, err error) error {
+	s.mu.Lock()
+	running, ended := !s.machine.Quiet(), s.ended
+	s.mu.Unlock()
+	if running && !ended && s.secret != nil && !errors.Is(err, errBadLength) && !errors.Is(err, errTooLong) {
+		s.cancelRunning(ctx)
+	}
+	if ended || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errOver
+	}
+	return err
+}
