@@ -85,42 +85,67 @@ func (le *lease) queueUp(ctx context.Context, wait bool) error {
 		return nil
 	}
 	ahead, err := s.look(ctx, p)
-	if err == nil && ahead != "" && !wait {
+	if err == nil && ahead.name != "" && !wait {
 		return locks.ErrHeld
 	}
-	for err == nil && ahead != "" {
+	for err == nil && ahead.name != "" {
 		ahead, err = s.follow(ctx, p, ahead)
 	}
+	p.rings = err == nil && p.entry.mode == guard.Exclusive
 	return err
 }
 
-// follow waits until the node of the given name is gone, then looks again who
-// is ahead: that node may have been one that waited, and gave up.
-func (s *session) follow(ctx context.Context, p *place, name string) (ahead string, err error) {
-	gone := make(chan struct{}, 1)
-	w := s.watch(p.dir+"/"+name, func() { gone <- struct{}{} })
-	defer w.stop()
-	if _, err := w.arm(ctx); err != nil {
-		if errors.Is(err, zk.ErrNoNode) {
-			return s.look(ctx, p)
+// follow waits until the node ahead is gone, then returns what p waits for now.
+// It has to look again: that node may have been one that waited, and gave up. But
+// not if there was no other, or if it rang.
+func (s *session) follow(ctx context.Context, p *place, ahead next) (next, error) {
+	free := make(chan bool, 2) // what an event says, in the order of ZooKeeper
+	if !ahead.only && ahead.mode == guard.Exclusive {
+		bell := s.watch(p.dir+"/"+ahead.bell(), func(event zk.EventType) {
+			if event == zk.EventNodeCreated {
+				free <- true
+			}
+		})
+		defer bell.stop()
+		if err := bell.armMissing(ctx); err != nil {
+			return next{}, denied(err, "read", bell.path)
 		}
-		return "", denied(err, "read", w.path)
 	}
-	// Nobody shall wait for ever because an event was lost.
+	w := s.watch(p.dir+"/"+ahead.name, func(event zk.EventType) { free <- ahead.only && event == zk.EventNodeDeleted })
+	defer w.stop()
+	switch _, err := w.arm(ctx); {
+	case errors.Is(err, zk.ErrNoNode):
+		s.forget(w.path)
+		return s.after(ctx, p, ahead.only)
+	case err != nil:
+		return next{}, denied(err, "read", w.path)
+	}
+	if _, err := s.theIssuer(ctx); err != nil { // known then when the lock is granted
+		return next{}, err
+	}
 	for {
-		quiet, happened := time.NewTimer(s.locker.config.TTL), false
+		quiet := time.NewTimer(s.locker.config.TTL)
 		select {
-		case <-gone:
-			happened = true
+		case is := <-free:
+			quiet.Stop()
+			return s.after(ctx, p, is)
 		case <-quiet.C:
 		case <-ctx.Done():
+			quiet.Stop()
 		}
-		quiet.Stop()
-		ahead, err := s.look(ctx, p)
-		if err != nil || ahead != name || happened {
-			return ahead, err
+		// Nobody shall wait for ever because an event was lost.
+		if now, err := s.look(ctx, p); err != nil || now.name != ahead.name {
+			return now, err
 		}
 	}
+}
+
+// after returns what p waits for after an event.
+func (s *session) after(ctx context.Context, p *place, free bool) (next, error) {
+	if free {
+		return next{}, nil
+	}
+	return s.look(ctx, p)
 }
 
 // grant makes the token, unless the lease was lost on the way.
@@ -147,7 +172,7 @@ func (le *lease) giveUp(ctx context.Context, err error) error {
 	le.cancel(errAbandoned)
 	if lost := context.Cause(le.ctx); !errors.Is(lost, errAbandoned) {
 		le.leave()
-		if s.ctx.Err() != nil && !placed && !errors.Is(lost, locks.ErrClosed) {
+		if s.ctx.Err() != nil && !placed && !p.doubtful && !errors.Is(lost, locks.ErrClosed) {
 			return errStale
 		}
 		return lost

@@ -22,15 +22,24 @@
 // directory. The answer to that write has the id of the transaction, which is
 // the node's czxid, and how many nodes the directory has. Whoever is alone in it
 // has the lock, with its number, by one request; and releases it by another. Who
-// is not alone reads the names, watches the next node that excludes it, and no
-// other, and reads the names again when that is gone: five requests for a grant
-// after a wait, whatever the number of waiters, and one more if it is longer than
-// 200 ms.
+// is not alone reads the names, and watches the next node that excludes it and no
+// other: five requests for a grant after a wait, whatever the number of waiters,
+// and one more if it is longer than 200 ms.
+//
+// The event that this node is gone is the grant: nothing is read after it. For
+// nobody can come to stand ahead of those who are there. So if the node was the
+// only one ahead, the lock is free, however it went. If it was not, it may have
+// been one that waited, and gave up; but a holder that had to wait tells those
+// behind it that it held the lock, and so that all ahead of it are gone. It makes
+// and removes a node fence-bell-<holder> in the transaction that removes its own;
+// they watch for that too, and ZooKeeper sends the two events in this order. Only
+// without it, or after a reader, which may leave other readers ahead, the names
+// are read again.
 //
 // The issuer is watched, which costs no request: ZooKeeper sends the event of a
-// watch before any answer that shows the same state or a later one, so what is
-// known of the issuer when a grant is decided is what the deciding request would
-// have read. Only a session that is younger than 100 ms reads it each time.
+// watch before any answer or event that shows the same state or a later one, so
+// what is known of the issuer when a grant is decided is what was true then. Only
+// a session that is younger than 100 ms reads it each time.
 //
 // All nodes of a Locker are on one session. It is opened by the first
 // acquisition, kept while somebody holds or waits and for one TTL after that,
@@ -61,7 +70,8 @@
 // Early notice: Lost is also closed, within a fraction of a second, when
 // somebody deletes the lock's node, if the lock was held for longer than 200 ms
 // by then and the connection works; and when a server says that the session has
-// expired. A waiter whose node goes that way returns at once, with locks.ErrLost.
+// expired. A waiter whose node goes that way returns at once, with locks.ErrLost;
+// in its first 200 ms it may still be granted the lock, and lose it then.
 //
 // A member that hangs: a connection whose server leaves a request without an
 // answer for a sixth of the timeout is cut, in time to keep the session at
@@ -98,7 +108,7 @@
 // that was built anew has another issuer by itself.
 //
 // Sequence numbers for ever: with Config.Number Sequence they rise for 2^32
-// nodes of a directory, for as long as nobody removes that. The queue's order
+// nodes of a directory, bells included, for as long as nobody removes that. The queue's order
 // does not depend on it: it is by serial arithmetic.
 //
 // # Permissions

@@ -288,6 +288,7 @@ func TestForeignTouch(t *testing.T) {
 	wait := background(testContext(t), t, far.Acquire, "r")
 	await(t, func() bool { return slices.Contains(link.Paths(), "getData") })
 	s.awaitEntries(t, "r", 2)
+	looks := count(link.Paths(), "getChildren2")
 	for range 2 {
 		if _, err := s.conn.Set(path, []byte("touched"), -1); err != nil {
 			t.Fatal(err)
@@ -297,6 +298,10 @@ func TestForeignTouch(t *testing.T) {
 		t.Errorf("TryAcquire: %v", err)
 	}
 	wantHeld(t, lease)
+	await(t, func() bool { return count(link.Paths(), "getChildren2") >= looks+1 || len(wait) > 0 })
+	if len(wait) > 0 {
+		t.Fatal("granted because somebody touched the node of the holder")
+	}
 	s.Break(t, "r", lease.Token())
 	wantLost(t, lease)
 	mustRelease(t, wantGrant(t, wait))

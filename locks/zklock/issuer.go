@@ -18,9 +18,9 @@ const issuerName = ".issuer"
 func (l *Locker) issuerDir() string { return l.config.Root + "/" + issuerName }
 
 // issuer is what a session knows of the issuer. It has a watch on it, and the
-// event of a watch comes before every answer that shows the same state or a
-// later one. So what is known when the request is answered that decides a grant
-// is what that request would have read.
+// event of a watch comes before every answer, and every other event, that shows
+// the same state or a later one. So what is known when a grant is decided is what
+// was true then.
 type issuer struct {
 	id      string // "" if it has to be read
 	watched bool   // the client has a watch

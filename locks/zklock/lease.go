@@ -129,6 +129,18 @@ func (le *lease) expectDeletion() {
 	le.own.Reset(watchAfter)
 }
 
+// ownEvent takes an event of the lease's own node. That the node is gone has to be
+// known before later events are heard of, which may be taken for a grant.
+func (le *lease) ownEvent(event zk.EventType) {
+	switch {
+	case le.ctx.Err() != nil:
+	case event == zk.EventNodeDeleted:
+		le.deleted()
+	default:
+		le.spawnWatch()
+	}
+}
+
 func (le *lease) spawnWatch() {
 	if le.ctx.Err() == nil {
 		le.session.locker.spawn(le.watchOwn)
@@ -138,7 +150,7 @@ func (le *lease) spawnWatch() {
 // watchOwn ends the lease if its node is gone, and else returns, to be called
 // again when something happens to it.
 func (le *lease) watchOwn() {
-	w := le.session.watch(le.path, le.spawnWatch)
+	w := le.session.watch(le.path, le.ownEvent)
 	context.AfterFunc(le.ctx, w.stop)
 	data, err := w.arm(le.ctx)
 	switch {

@@ -83,19 +83,33 @@ func (e entry) excludes(mode guard.Mode) bool {
 	return e.mode == guard.Exclusive || mode == guard.Exclusive
 }
 
-// ahead returns the name of the youngest entry that own waits for, "" if there
-// is none; found reports whether own is among the names.
-func ahead(names []string, own entry) (wait string, found bool) {
-	var last entry
+// next is the entry that another one waits for: of those before it that exclude
+// it, the youngest. Its name is "" if there is none.
+type next struct {
+	entry
+	// only: there is no other one, nor will there be, for who comes later is
+	// behind. So the lock is free when this one is gone, however it went.
+	only bool
+}
+
+// ahead returns what own waits for; found reports whether own is among the names.
+func ahead(names []string, own entry) (wait next, found bool) {
 	for _, name := range names {
 		e, ok := parseEntry(name)
 		switch {
 		case !ok:
 		case e.name == own.name:
 			found = true
-		case e.before(own) && e.excludes(own.mode) && (last.name == "" || last.before(e)):
-			last = e
+		case e.before(own) && e.excludes(own.mode):
+			wait.only = wait.name == ""
+			if wait.only || wait.before(e) {
+				wait.entry = e
+			}
 		}
 	}
-	return last.name, found
+	return wait, found
 }
+
+// bell is the node that a holder makes and removes in the transaction that
+// removes its entry: see place.rings. It is no entry.
+func (e entry) bell() string { return namePrefix + "bell-" + e.holder }

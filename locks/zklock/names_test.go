@@ -69,6 +69,7 @@ func TestAhead(t *testing.T) {
 	t.Parallel()
 	const modes = "ssxxssxs"
 	waits := []int{-1, -1, 1, 2, 3, 3, 5, 6} // for whom
+	only := []bool{2: false, 4: false, 7: false}
 	for _, from := range []int32{0, 41, math.MaxInt32 - 7, math.MaxInt32 - 3, math.MaxInt32, math.MinInt32, -5} {
 		queue := queueOf(modes, from)
 		names := []string{"other", "lock-0000000000"}
@@ -82,8 +83,8 @@ func TestAhead(t *testing.T) {
 			if waits[i] >= 0 {
 				want = queue[waits[i]].name
 			}
-			if got, found := ahead(names, e); got != want || !found {
-				t.Errorf("from %d: %s waits for %q, %v, want %q", from, e.name, got, found, want)
+			if got, found := ahead(names, e); got.name != want || got.only != only[i] || !found {
+				t.Errorf("from %d: %s waits for %q alone: %v, %v, want %q, %v", from, e.name, got.name, got.only, found, want, only[i])
 			}
 			numbers = append(numbers, e.number())
 		}

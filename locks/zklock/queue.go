@@ -25,6 +25,11 @@ type place struct {
 	// path is that of the node, "" until ZooKeeper said that it is there.
 	path   string
 	number int64 // of the token
+	// rings: p was granted after a wait, so those behind it do not know that it
+	// was. What removes it makes and removes its bell before that, in the same
+	// transaction: the event of the one before that of the other tells them that
+	// p held the lock alone, and so that nothing is left ahead of them.
+	rings bool
 	// version is that of dir when the node was made, for single nodes.
 	version int32
 	// asked is the request to make the node, if nobody has seen its reply.
@@ -164,16 +169,16 @@ func children(dir string) func(*zk.Conn) ([]string, error) {
 	}
 }
 
-// look returns the name of the node that p waits for; "" if p is granted. It
-// returns errDeleted if p is not in the queue any more.
-func (s *session) look(ctx context.Context, p *place) (wait string, err error) {
+// look returns what p waits for; nothing if p is granted. It returns errDeleted
+// if p is not in the queue any more.
+func (s *session) look(ctx context.Context, p *place) (wait next, err error) {
 	names, err := s.list(ctx, p.dir)
 	if err != nil {
-		return "", err
+		return next{}, err
 	}
 	wait, found := ahead(names, p.entry)
 	if !found {
-		return "", errDeleted
+		return next{}, errDeleted
 	}
 	return wait, nil
 }

@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -62,8 +63,42 @@ func (s *session) delete(ctx context.Context, p *place) error {
 		return s.deleteSingle(ctx, p)
 	}
 	path := p.path
-	_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
+	if !p.rings {
+		_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
+		return err
+	}
+	ops := append(ring(p.dir+"/"+p.entry.bell(), s.locker.config.ACL), &zk.DeleteRequest{Path: path, Version: -1})
+	_, err := ask(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
 	return err
+}
+
+// forget removes, in the background, the watches that wait for the bell of an
+// entry that is gone without it: the client and the server would keep them for
+// ever. It does so by ringing, which after that event tells nobody anything.
+func (s *session) forget(path string) {
+	cut := strings.LastIndexByte(path, '/') + 1
+	e, ok := parseEntry(path[cut:])
+	bell := path[:cut] + e.bell()
+	if !ok || !s.waitsFor(bell) {
+		return
+	}
+	s.locker.spawn(func() {
+		err := s.retry(s.ctx, func() error {
+			if !s.waitsFor(bell) {
+				return nil
+			}
+			_, err := ask(s.ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ring(bell, s.locker.config.ACL)...) })
+			return err
+		})
+		if err != nil {
+			s.locker.config.Logger.Debug("forget a watch", keyError, err)
+		}
+	})
+}
+
+// ring is the operations that make and remove a bell.
+func ring(bell string, acl []zk.ACL) []any {
+	return []any{&zk.CreateRequest{Path: bell, Acl: acl}, &zk.DeleteRequest{Path: bell, Version: -1}}
 }
 
 // sweep removes the node of a lease that is over, in the background: until it is

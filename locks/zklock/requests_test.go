@@ -91,7 +91,7 @@ func TestRequestsPerGrant(t *testing.T) {
 		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, testenv.ZooKeeper(t))
-			// create, look, watch, look and delete; one more if the wait is
+			// create, look, two watches and delete; one more if the wait is
 			// long, and a few for the beginning.
 			if n := contend(t, s, waiters, max(2, 60/waiters)); n > 8 {
 				t.Errorf("%.2f requests per grant", n)

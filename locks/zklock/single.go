@@ -37,7 +37,7 @@ func (le *lease) contend(ctx context.Context, wait bool) error {
 // awaitFree returns when the node at path is gone, or may be.
 func (s *session) awaitFree(ctx context.Context, path string) error {
 	gone := make(chan struct{}, 1)
-	w := s.watch(path, func() { gone <- struct{}{} })
+	w := s.watch(path, func(zk.EventType) { gone <- struct{}{} })
 	defer w.stop()
 	switch _, err := w.arm(ctx); {
 	case errors.Is(err, zk.ErrNoNode):

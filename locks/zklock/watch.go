@@ -15,12 +15,12 @@ type watch struct {
 	session *session
 	path    string
 	// told is called at most once, and must not block.
-	told func()
+	told func(zk.EventType)
 }
 
 // watch has told called when the node at path changes or goes, from a later
 // arm on.
-func (s *session) watch(path string, told func()) *watch {
+func (s *session) watch(path string, told func(zk.EventType)) *watch {
 	w := &watch{s, path, told}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,6 +42,18 @@ func (w *watch) arm(ctx context.Context) (data []byte, err error) {
 		return err
 	})
 	return data, err
+}
+
+// armMissing sets the watch on a node that is not there, and tells when it comes.
+func (w *watch) armMissing(ctx context.Context) error {
+	s := w.session
+	return s.arm(ctx, w.path, func() error {
+		_, err := ask(ctx, s, func(c *zk.Conn) (bool, error) {
+			exists, _, _, err := c.ExistsW(w.path)
+			return exists, err
+		})
+		return err
+	})
 }
 
 // settleTime is how old a session has to be before it sets watches. While
@@ -78,6 +90,13 @@ func (s *session) arms(path string, more int) {
 	}
 }
 
+// waitsFor reports whether the client may have a watch on path.
+func (s *session) waitsFor(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.armed[path] > 0
+}
+
 // mayWatch reports whether the client may have watches.
 func (s *session) mayWatch() bool {
 	s.mu.Lock()
@@ -108,7 +127,10 @@ func (s *session) happened(event zk.Event) {
 		s.issuer.changed()
 	}
 	s.mu.Unlock()
+	if event.Type == zk.EventNodeDeleted {
+		s.forget(event.Path)
+	}
 	for _, w := range told {
-		w.told()
+		w.told(event.Type)
 	}
 }
