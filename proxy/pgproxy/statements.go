@@ -91,14 +91,15 @@ func (o *own) appendRun(dst []byte, statement int, parameters ...[]byte) []byte 
 	return pgwire.AppendClosePortal(dst, o.portal)
 }
 
-// appendOnce appends the whole life of a statement that is not kept.
+// appendOnce appends the whole life of a statement that is not kept. Its portal
+// is another one: that of a check that failed is there until the block ends.
 func (o *own) appendOnce(dst []byte, text string, parameters ...[]byte) []byte {
 	name := o.portal + "_once"
 	dst = pgwire.AppendCloseStatement(dst, name)
 	dst = pgwire.AppendParse(dst, name, text)
-	dst = pgwire.AppendBind(dst, o.portal, name, parameters...)
-	dst = pgwire.AppendExecute(dst, o.portal)
-	dst = pgwire.AppendClosePortal(dst, o.portal)
+	dst = pgwire.AppendBind(dst, name, name, parameters...)
+	dst = pgwire.AppendExecute(dst, name)
+	dst = pgwire.AppendClosePortal(dst, name)
 	return pgwire.AppendCloseStatement(dst, name)
 }
 
