@@ -2,11 +2,13 @@ package pgproxy
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -88,32 +90,27 @@ func copySession(ctx context.Context, l *link, drain <-chan struct{}) error {
 // via is databaseURL through the proxy, with parameters of the connection set.
 func (f *front) via(t *testing.T, databaseURL string, params ...string) string {
 	t.Helper()
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
 	if filepath.IsAbs(f.addr) {
-		q.Set("host", filepath.Dir(f.addr))
-		q.Set("port", filepath.Ext(f.addr)[1:])
-		u.Host = ""
-	} else {
-		u.Host = f.addr
+		params = append(params, "host", filepath.Dir(f.addr), "port", filepath.Ext(f.addr)[1:])
+		return withParams(t, testenv.URLVia(databaseURL, ""), params...)
 	}
-	for i := 0; i < len(params); i += 2 {
-		q.Set(params[i], params[i+1])
-	}
-	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq reads it
-	return u.String()
+	return withParams(t, testenv.URLVia(databaseURL, f.addr), params...)
 }
 
-func hostOf(t *testing.T, databaseURL string) string {
+// withParams is databaseURL with parameters of the connection set, by name and
+// value.
+func withParams(t *testing.T, databaseURL string, params ...string) string {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return u.Host
+	q := u.Query()
+	for i := 0; i < len(params); i += 2 {
+		q.Set(params[i], params[i+1])
+	}
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq reads it
+	return u.String()
 }
 
 // ask connects, runs a query with one result, and disconnects.
@@ -165,4 +162,37 @@ func TestStartupIsRelayed(t *testing.T) {
 		wantAnswer(t, through, "show fence.token", "ft1:x:1:::orders")
 		wantAnswer(t, through, "show work_mem", "5MB")
 	})
+}
+
+// openConn is a connection that is closed when the test ends.
+func openConn(t *testing.T, databaseURL string) *pgx.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// psql runs one statement and returns what psql printed, errors included.
+func psql(t *testing.T, databaseURL, sql string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "psql", "-X", "-A", "-t", "-d", databaseURL, "-c", sql).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// startupPacket is a StartupMessage with parameters by name and value.
+func startupPacket(version uint32, params ...string) []byte {
+	p := binary.BigEndian.AppendUint32(make([]byte, 4), version)
+	for _, text := range params {
+		p = append(append(p, text...), 0)
+	}
+	p = append(p, 0)
+	binary.BigEndian.PutUint32(p, uint32(len(p)))
+	return p
 }
