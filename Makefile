@@ -12,9 +12,11 @@ PKG ?= ./...
 ARGS ?=
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
-# How often race runs the tests, and how long chaos goes on.
+# How often race runs the tests, how long chaos goes on, and how many random
+# schedules it has for each lock service.
 COUNT ?= 5
 CHAOS ?= 5m
+SCHEDULES ?= 1000
 
 # The version in the program is the one that Go reads from git, if it can.
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
@@ -78,8 +80,9 @@ bench: servers ## run the benchmarks, BENCHTIME each
 	  $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: chaos
-chaos: servers ## run the stress tests of test/chaos for CHAOS
+chaos: servers ## run the stress tests of test/chaos for CHAOS, and SCHEDULES of each lock service
 	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) ./test/chaos/...
+	FENCE_TEST_REQUIRE=1 FENCE_LOCK_SCHEDULES=$(SCHEDULES) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run '^TestConformance/schedules' ./locks/...
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format are right

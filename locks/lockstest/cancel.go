@@ -42,6 +42,19 @@ func testCancel(s *suite, b Backend) {
 		f.free(a)
 	})
 
+	s.run("anywhere, first acquisition", func(f *fixture) {
+		near := f.open()
+		const delay = 3 * time.Millisecond
+		for i := range 12 {
+			// A locker that has no session, and perhaps no connection.
+			far, link := f.openVia(long)
+			link.Delay(delay)
+			acquire := []acquireFunc{far.Acquire, far.AcquireShared, far.TryAcquire}[i%3]
+			f.cancelled(acquire, near, false, rand.N(20*delay))
+		}
+		f.free(near)
+	})
+
 	for _, way := range []struct {
 		name      string
 		contended bool

@@ -104,6 +104,8 @@ func parts(b Backend) []*suite {
 		{"release", testRelease},
 		{"lost", testLost},
 		{"replies", testReplies},
+		{"renewals", testRenewals},
+		{"hang", testHang},
 		{"order", testOrder},
 		{"do", testDo},
 		{"schedules", testSchedules},

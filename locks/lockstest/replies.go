@@ -36,13 +36,24 @@ func testReplies(s *suite, b Backend) {
 			}
 			f.afterLoss(lease, err, far, f.open())
 		})
+	}
+	// Those that open a session, look at the service and make what locks need
+	// there.
+	const first = 15
+	for n := 1; n <= first; n++ {
 		s.run(fmt.Sprintf("request %d of a first acquisition", n), func(f *fixture) {
 			far, link := f.openVia(long)
-			link.DropReplyTo(func(string) bool { return true }, n) // those that open a session too
+			link.DropReplyTo(anything, n)
 			f.lifeOf(far, f.open(), false)
+		})
+		s.run(fmt.Sprintf("request %d of a first acquisition, contended", n), func(f *fixture) {
+			far, link := f.openVia(long)
+			f.contendedLife(far, f.open(), n%2 == 0, func() { link.DropReplyTo(anything, n) })
 		})
 	}
 }
+
+func anything(string) bool { return true }
 
 func (f *fixture) lifeOf(far, near locks.Locker, shared bool) {
 	f.Helper()

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // beyond are the cases that need a real link: the service in memory has none.
 var beyond = []string{
-	"replies/", "cancel/anywhere", "lost/service hangs", "lost/waiter's service hangs", "release/reaches the service later",
+	"replies/", "renewals/", "hang/", "cancel/anywhere", "lost/service hangs", "lost/waiter's service hangs", "release/reaches the service later",
 }
 
 // failures runs the suite against a service and returns the cases that fail,
