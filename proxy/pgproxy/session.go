@@ -36,8 +36,10 @@ type session struct {
 	waiting  bool      // up waits for wake
 	exchange *exchange // of the proxy's own that is under way
 	idleFrom time.Time // since when nothing has been under way
+	opened   bool // the client has been told that it may begin
 	draining bool
 	ended    bool   // down has ended
+	over     bool   // nothing more may be sent to the server
 	token    string // as it was last resolved
 
 	wake chan struct{} // has an element when what up waits for may have come
@@ -106,6 +108,10 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 	if err := s.toClient.insert(readyIdle); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.opened = true
+	s.mu.Unlock()
+	s.endIfIdle() // a drain may have come meanwhile
 	return s.fail(s.up(ctx))
 }
 
@@ -224,7 +230,8 @@ func (s *session) watch(ctx context.Context, drain <-chan struct{}, done <-chan 
 // endIfIdle ends a session that is to be drained and does nothing.
 func (s *session) endIfIdle() {
 	s.mu.Lock()
-	idle := s.draining && s.machine.Idle() && s.exchange == nil
+	idle := s.draining && s.opened && s.machine.Idle() && s.exchange == nil
+	s.over = s.over || idle
 	s.mu.Unlock()
 	if idle {
 		s.toClient.last(refuseShutdown().append(nil))
@@ -233,8 +240,11 @@ func (s *session) endIfIdle() {
 	}
 }
 
+// idlesTooLong reports whether a session with a token has done nothing in a
+// transaction for that long. Then it does no more.
 func (s *session) idlesTooLong(limit time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.machine.InBlock() && s.token != "" && !s.idleFrom.IsZero() && time.Since(s.idleFrom) > limit
+	s.over = s.over || s.machine.InBlock() && s.token != "" && !s.idleFrom.IsZero() && time.Since(s.idleFrom) > limit
+	return s.over
 }

@@ -27,6 +27,8 @@ func (s *session) up(ctx context.Context) error {
 		}
 		switch verdict.Do {
 		case gate.Forward:
+		case gate.Violation:
+			err = refusePacket("unexpected message during COPY from stdin")
 		case gate.Wait:
 			err = s.await(ctx, s.machine.Settled)
 		case gate.Resolve:
@@ -89,6 +91,9 @@ func (s *session) judge(rest []byte) (span, error) {
 	sp := span{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return sp, errOver
+	}
 	for len(rest)-sp.to >= pgwire.HeaderSize {
 		n, ok := pgwire.Length(rest[sp.to:])
 		if !ok {

@@ -7,19 +7,19 @@ import "bytes"
 // If the answer is Forward, the message is taken as sent.
 func (m *Machine) Client(kind byte, body []byte) Verdict {
 	switch kind {
-	case 'X', 'H', 'p':
-		return Verdict{}
-	case 'd':
+	case 'X', 'H', 'p', 'd':
 		return Verdict{}
 	case 'c', 'f':
 		m.copyIn = false
 		return Verdict{}
-	}
-	if m.skipping && kind != 'S' {
-		return Verdict{}
-	}
-	if kind == 'S' {
+	case 'S':
 		return m.sync()
+	}
+	switch {
+	case m.skipping:
+		return Verdict{}
+	case m.copyIn:
+		return Verdict{Do: Violation}
 	}
 	if !m.batch.began {
 		if m.mustWait() {
@@ -112,17 +112,18 @@ func (m *Machine) before(p Prefix, sync bool) {
 func (m *Machine) query(text string) Verdict {
 	b := &m.batch
 	p := planQuery(text, m.dialect, b.at)
-	if m.kind == Pass && p.touches {
-		if m.replies.boundaries > 0 && !b.began {
-			return Verdict{Do: Wait}
-		}
-		m.kind = Slow
-		if !b.sure {
-			p.refusal = refusalTouches
-		}
+	switch m.noticed(p.touches) {
+	case late:
+		return Verdict{Do: Wait}
+	case never:
+		p.refusal = refusalTouches
+	case inTime:
 	}
-	if m.kind != Pass && m.unsafe && !ascii(text) {
-		p.refusal, p.work = refusalEncoding, true
+	switch {
+	case m.kind != Pass && m.unsafe && !ascii(text):
+		p.refusal = refusalEncoding
+	case m.kind != Pass && b.settles:
+		p.refusal = refusalUnsynced
 	}
 	if m.kind == Pass {
 		m.endBatch(p.settles || p.open, query)
@@ -141,15 +142,15 @@ func (m *Machine) query(text string) Verdict {
 	case b.at == failed:
 	case b.at == block:
 		v.Before = m.inBlock(p)
+	case p.work && p.apart:
+		v = Verdict{Before: Refusal, Refusal: refusalApart}
 	case p.work && b.touched:
 		v.Before = Enter
-	case p.work && p.apart && m.kind == Fast:
-		v = Verdict{Before: Refusal, Refusal: refusalApart}
 	case p.work && !b.checked:
 		v = m.outside(p)
 	}
 	if p.touches {
-		m.dirty = true
+		m.dirty, m.unresolved = true, ""
 	}
 	m.entered = p.open && !p.fresh && (m.entered || v.Before&^Refusal != 0)
 	m.before(v.Before, v.After == Nothing)
@@ -170,7 +171,7 @@ func (m *Machine) outside(p plan) Verdict {
 			return Verdict{Before: Begin | Enter, After: LeaveCommit}
 		}
 		return Verdict{Before: Begin | Check, After: Commit}
-	case p.open:
+	case p.open && !p.closes:
 		return Verdict{Before: m.enter()}
 	}
 	return Verdict{Before: m.check()}
@@ -262,6 +263,7 @@ func (m *Machine) endBatchState(uncertain bool) {
 	m.certain = m.certain && !uncertain
 	m.batch = batch{}
 	m.sent++
+	m.earlier = len(m.touched)
 }
 
 // text is the text of a Query: up to its 0 byte.

@@ -25,18 +25,41 @@ func (m *Machine) parse(body []byte) Verdict {
 	name, rest := name(body)
 	sql := text(rest)
 	st := m.classify(sql)
-	if m.kind == Pass && st.touches {
-		if m.replies.boundaries > 0 && !m.batch.began {
-			return Verdict{Do: Wait}
-		}
-		m.kind = Slow
-		if !m.batch.sure {
-			return m.refuse(refusalTouches)
-		}
+	switch m.noticed(st.touches) {
+	case late:
+		return Verdict{Do: Wait}
+	case never:
+		return m.refuse(refusalTouches)
+	case inTime:
 	}
 	m.define(name, st)
 	m.extended()
 	return Verdict{}
+}
+
+// notice is whether a change of the token in a session that was not fenced is
+// noticed when the place where it happens is known.
+type notice uint8
+
+const (
+	inTime notice = iota
+	late          // it is known after the replies that are under way
+	never
+)
+
+// noticed begins to follow a session under Allow when its token may change.
+func (m *Machine) noticed(touches bool) notice {
+	switch {
+	case m.kind != Pass || !touches:
+		return inTime
+	case m.replies.boundaries > 0 && !m.batch.began:
+		return late
+	}
+	m.kind = Slow
+	if !m.batch.sure {
+		return never
+	}
+	return inTime
 }
 
 // classify reads the only statement of a Parse. If there are more the server
@@ -75,16 +98,24 @@ func (m *Machine) define(name []byte, st statement) {
 	}
 }
 
+// touch notes a change that may not come to pass: what one batch does with one
+// name is one change.
 func (m *Machine) touch(name string, was, is statement) {
+	for i := m.earlier; i < len(m.touched); i++ {
+		if t := &m.touched[i]; t.name == name {
+			t.is = is
+			return
+		}
+	}
 	if was != is {
-		m.touched = append(m.touched, touch{boundary: m.sent, name: name, was: was, is: is})
+		m.touched = append(m.touched, touch{boundary: m.sent, name: name, is: is})
 	}
 }
 
 // meaning returns what a name means, and whether that is certain by now.
 func (m *Machine) meaning(name []byte) (st statement, certain bool) {
-	for i := range m.touched {
-		if t := &m.touched[i]; t.boundary != m.sent && t.name == stringOf(name) && !m.definedHere(name) {
+	for _, t := range m.touched[:m.earlier] {
+		if t.name == stringOf(name) && !m.definedHere(name) {
 			return statement{}, false
 		}
 	}
@@ -96,8 +127,8 @@ func (m *Machine) meaning(name []byte) (st statement, certain bool) {
 
 // definedHere reports whether the current batch says what name means.
 func (m *Machine) definedHere(name []byte) bool {
-	for i := range m.touched {
-		if t := &m.touched[i]; t.boundary == m.sent && t.name == stringOf(name) {
+	for _, t := range m.touched[m.earlier:] {
+		if t.name == stringOf(name) {
 			return true
 		}
 	}
@@ -141,6 +172,8 @@ func (m *Machine) bindWork(st statement) Verdict {
 		return Verdict{}
 	case st.class == unreadable:
 		return m.refuse(refusalEncoding)
+	case b.doubt:
+		return m.refuse(refusalDoubt)
 	case b.at == block:
 		if m.entered {
 			return Verdict{}
@@ -149,7 +182,7 @@ func (m *Machine) bindWork(st statement) Verdict {
 		return Verdict{Before: m.enter()}
 	case st.class == doubtful:
 		return m.refuse(refusalDoubt)
-	case st.class == apart && m.kind == Fast:
+	case st.class == apart:
 		return m.refuse(refusalApart)
 	}
 	v := Verdict{}
@@ -198,6 +231,9 @@ func (m *Machine) execute(body []byte) Verdict {
 	if m.mistrust && (len(portal) != 0 || !b.bound) {
 		st = statement{class: doubtful, settles: true}
 	}
+	if m.noticed(st.touches) == never {
+		return m.refuse(refusalTouches)
+	}
 	v := Verdict{}
 	if m.kind != Pass {
 		v = m.executeFenced(st)
@@ -207,7 +243,7 @@ func (m *Machine) execute(body []byte) Verdict {
 	}
 	m.follow(st)
 	if st.touches {
-		m.dirty, b.touched = true, b.at == idle
+		m.dirty, m.unresolved, b.touched = true, "", b.at == idle
 	}
 	b.settles = b.settles || st.settles
 	m.before(v.Before, false)
@@ -220,6 +256,8 @@ func (m *Machine) executeFenced(st statement) Verdict {
 	b := &m.batch
 	switch {
 	case b.at == failed:
+	case b.doubt && needsFence(st.class):
+		return m.refuse(refusalDoubt)
 	case b.at == block && st.class == commitChain:
 		return m.refuse(refusalChain)
 	case b.at == block && (st.class == commit || st.class == doubtful) && !b.wrapped:
@@ -265,7 +303,7 @@ func (m *Machine) follow(st statement) {
 			b.at = block
 		}
 	case doubtful:
-		m.entered, b.checked = false, false
+		m.entered, b.checked, b.doubt = false, false, true
 	case work, free, procedure, upkeep, apart, unreadable:
 	}
 }

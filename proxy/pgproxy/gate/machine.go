@@ -72,6 +72,8 @@ const (
 	// Resolve the session's token, report by Resolved or Unresolved, and ask
 	// again.
 	Resolve
+	// Violation of the protocol: the session must end.
+	Violation
 )
 
 // Verdict is the answer to a message of the client's.
@@ -119,6 +121,7 @@ type Machine struct {
 	portal     statement // the unnamed one
 	// touched are changes of those that may not come to pass.
 	touched  []touch
+	earlier  int  // of which so many were before the current batch
 	mistrust bool // a portal may not be what the client last bound under its name
 	replies  queue
 	sent     uint64 // boundaries
@@ -138,7 +141,7 @@ type Machine struct {
 type touch struct {
 	boundary uint64 // the change came before that one
 	name     string
-	was, is  statement
+	is       statement
 }
 
 // batch is what has been sent since the last boundary.
@@ -152,6 +155,7 @@ type batch struct {
 	bound   bool  // the unnamed portal was bound in it
 	leaves  bool  // Leave was sent in it
 	wrapped bool  // its block was begun by the proxy
+	doubt   bool  // it is not known where its next statement will run
 }
 
 // New returns the machine of a session of which the server has not said yet
@@ -172,7 +176,9 @@ func (m *Machine) Unresolved(refusal string) { m.unresolved = refusal }
 
 // Idle reports whether the session is outside of a transaction with nothing
 // under way.
-func (m *Machine) Idle() bool { return m.Settled() && !m.batch.began && m.at == idle }
+func (m *Machine) Idle() bool {
+	return m.Quiet() && !m.copyIn && !m.batch.began && m.at == idle
+}
 
 // Settled reports whether everything sent has been answered, or what there is
 // to be waited for has been seen.

@@ -9,6 +9,7 @@ type plan struct {
 	ends       bool // it makes the work of a transaction last
 	begins     bool // it begins a block
 	modes      bool // that must come before any snapshot
+	closes     bool // a transaction ends in it that needs the fence
 	open       bool // a block is open behind it, if nothing fails
 	fresh      bool // and it was begun behind everything that needs the fence
 	procedure  bool // it is CALL or DO and nothing else
@@ -42,7 +43,7 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 			} else {
 				p.ends = true
 			}
-			p.open, ended = false, true
+			p.open, ended, p.closes = false, true, p.work
 		case commitChain:
 			p.refusal = refusalChain
 		case rollback:
@@ -88,5 +89,6 @@ const (
 	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token."
 	refusalDoubt     = "TK007 fence: after an error it is not known what this prepared statement is\nPrepare it again."
+	refusalUnsynced  = "TK007 fence: a Query behind a change of settings that was not followed by Sync cannot be fenced\nSend Sync first."
 	refusalEncoding  = "TK007 fence: texts in this client_encoding cannot be read for certain\nUse client_encoding UTF8."
 )

@@ -249,6 +249,7 @@ func (m *Machine) settle(at place) {
 		settled++
 	}
 	m.touched = m.touched[:copy(m.touched, m.touched[settled:])]
+	m.earlier = max(0, m.earlier-settled)
 	if m.replies.boundaries > 0 {
 		return
 	}
