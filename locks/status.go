@@ -30,10 +30,11 @@ type IssuerLocker interface {
 	// is told as it is found, also if no token could have it.
 	Issuer(ctx context.Context) (string, error)
 	// RotateIssuer replaces the issuer old, "" for none, by a new one, which it
-	// returns; if another one is there it returns ErrIssuerChanged. Of any two
-	// grants the later one does not have the older issuer; leases that are
-	// held keep theirs. With any other error it is not known whether the issuer
-	// was replaced.
+	// returns; if another one is there it returns ErrIssuerChanged. Who begins
+	// to acquire after that gets the new one, who is waiting either, and leases
+	// that are held keep theirs; of two grants that exclude each other the later
+	// one does not have the older issuer. With any other error it is not known
+	// whether the issuer was replaced.
 	RotateIssuer(ctx context.Context, old string) (string, error)
 }
 

@@ -89,10 +89,10 @@
 //
 //	etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted …
 //
-// (etcd 3.6 and later) so that they rise on; or delete the issuer key, which
-// makes the next grant create a new issuer, and have every resource adopt it
-// (fenceproxy marks adopt). A new cluster has another issuer by itself, so its
-// low numbers are refused as foreign until a resource adopts it.
+// (etcd 3.6 and later) so that they rise on; or replace the issuer, by
+// RotateIssuer or fenceproxy lock rotate-issuer, and have every resource adopt
+// the new one (fenceproxy marks adopt). A new cluster has another issuer by
+// itself, so its low numbers are refused as foreign until a resource adopts it.
 //
 // A hung member: a watch on a member that hangs with its connection open is
 // noticed after one TTL, and then moved. Set clientv3.Config.DialKeepAliveTime

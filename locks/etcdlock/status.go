@@ -49,14 +49,14 @@ func (l *Locker) status(ctx context.Context, resource string) (locks.Status, err
 		status.Issuer = string(issuer.Value)
 	}
 	left := map[int64]time.Duration{}
-	writer, any := false, false // ahead of the key that is looked at
+	writer, other := false, false // ahead of the key that is looked at
 	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
 		p := placeOf(strings.TrimPrefix(string(kv.Key), prefix), kv)
 		if p.Left, p.Timed, err = l.timeLeft(ctx, kv.Lease, left); err != nil {
 			return locks.Status{}, err
 		}
 		exclusive := p.Mode == guard.Exclusive
-		if writer || any && exclusive {
+		if writer || other && exclusive {
 			status.Waiters = append(status.Waiters, p)
 		} else {
 			if began(p.Number, issuer) {
@@ -64,7 +64,7 @@ func (l *Locker) status(ctx context.Context, resource string) (locks.Status, err
 			}
 			status.Holders = append(status.Holders, p)
 		}
-		writer, any = writer || exclusive, true
+		writer, other = writer || exclusive, true
 	}
 	return status, nil
 }

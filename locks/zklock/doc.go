@@ -102,10 +102,10 @@
 //
 // Numbers after the data of an ensemble was restored from an older copy: they
 // are handed out a second time, and no client can tell. The resource can: it
-// refuses them, as stale or duplicate, until they pass its mark. Delete the
-// child of the issuer's directory, which makes the next grant create another
-// issuer, and have every resource adopt it (fenceproxy marks adopt). An ensemble
-// that was built anew has another issuer by itself.
+// refuses them, as stale or duplicate, until they pass its mark. Replace the
+// issuer, by RotateIssuer or fenceproxy lock rotate-issuer, and have every
+// resource adopt the new one (fenceproxy marks adopt). An ensemble that was built
+// anew has another issuer by itself.
 //
 // Sequence numbers for ever: with Config.Number Sequence they rise for 2^32
 // nodes of a directory, bells included, for as long as nobody removes that. The queue's order
