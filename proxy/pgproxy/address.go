@@ -48,18 +48,22 @@ func parseAddress(text string) (address, error) {
 }
 
 func parseSocket(text string) (address, error) {
+	path := socketPath(text)
+	if len(path) >= len(syscall.RawSockaddrUnix{}.Path) {
+		return address{}, fmt.Errorf("path of unix socket %q is too long", path)
+	}
+	return address{network: "unix", where: path}, nil
+}
+
+func socketPath(text string) string {
 	if name := filepath.Base(text); strings.HasPrefix(name, socketPrefix) || strings.HasSuffix(name, ".sock") {
-		return address{network: "unix", where: text}, nil
+		return text
 	}
 	folder, port := text, defaultPort
 	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, '/') && isPort(text[i+1:]) {
 		folder, port = text[:i], text[i+1:]
 	}
-	where := strings.TrimSuffix(folder, "/") + "/" + socketPrefix + port
-	if len(where) >= len(syscall.RawSockaddrUnix{}.Path) {
-		return address{}, fmt.Errorf("path of unix socket %q is too long", where)
-	}
-	return address{network: "unix", where: where}, nil
+	return strings.TrimSuffix(folder, "/") + "/" + socketPrefix + port
 }
 
 func isPort(text string) bool {

@@ -37,7 +37,7 @@ func (h *handshake) authenticate(ctx context.Context, s *startup) (protocol uint
 	next := h.nextFrame
 	for {
 		if buf, err = next(ctx, buf); err != nil {
-			return 0, h.broken(buf, err)
+			return 0, err
 		}
 		next = h.nextFrame
 		switch buf[0] {
@@ -73,15 +73,20 @@ func asks(code uint32) bool {
 	return code == authCleartext || code == authMD5 || code == authSASL || code == authSASLContinue
 }
 
+// nextFrame reads the server's next message.
 func (h *handshake) nextFrame(_ context.Context, buf []byte) ([]byte, error) {
-	return readFrame(h.upstream, buf)
+	frame, err := readFrame(h.upstream, buf)
+	if err != nil {
+		return nil, h.broken(frame, err)
+	}
+	return frame, nil
 }
 
 // nextOrAnswer reads the server's next message and meanwhile relays an answer of
 // the client's, if there is one.
 func (h *handshake) nextOrAnswer(ctx context.Context, buf []byte) ([]byte, error) {
 	stop := h.listen()
-	frame, err := readFrame(h.upstream, buf)
+	frame, err := h.nextFrame(ctx, buf)
 	late := stop()
 	_ = h.client.SetReadDeadline(time.Time{})
 	switch {
@@ -186,7 +191,7 @@ func (h *handshake) listen() (stop func() error) {
 		done <- err
 	}()
 	return func() error {
-		interrupt(h.client)
+		_ = h.client.SetReadDeadline(longAgo())
 		return <-done
 	}
 }

@@ -79,8 +79,8 @@ func (h *handshake) withoutTLS(ctx context.Context, s *startup) error {
 	var buf []byte
 	for {
 		var err error
-		if buf, err = readFrame(h.upstream, buf); err != nil {
-			return h.broken(buf, err)
+		if buf, err = h.nextFrame(ctx, buf); err != nil {
+			return err
 		}
 		switch buf[0] {
 		case msgNegotiateMinor: // as before, and relayed then

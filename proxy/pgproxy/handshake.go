@@ -173,7 +173,10 @@ func interruptAtEnd(ctx context.Context, conn net.Conn) (release func() bool) {
 }
 
 // interrupt ends what waits for conn, now and later.
-func interrupt(conn net.Conn) { _ = rawOf(conn).SetDeadline(time.Unix(1, 0)) }
+func interrupt(conn net.Conn) { _ = rawOf(conn).SetDeadline(longAgo()) }
+
+// longAgo is a deadline that has passed.
+func longAgo() time.Time { return time.Unix(1, 0) }
 
 // rawOf is the connection below TLS.
 func rawOf(conn net.Conn) net.Conn {

@@ -26,8 +26,8 @@ func keepAlive(idle time.Duration) net.KeepAliveConfig {
 	}
 }
 
-// setSocket prepares a client's connection. What the system does not know is
-// left out: a session works without.
+// setSocket prepares a connection to a client or to the server. What the system
+// does not know is left out: a session works without.
 func setSocket(conn net.Conn, c *Config) {
 	if t, ok := conn.(*net.TCPConn); ok {
 		_ = t.SetKeepAliveConfig(keepAlive(c.KeepAlive))

@@ -39,12 +39,12 @@ func dialServer(ctx context.Context, c *Config, mode TLSMode) (net.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := net.Dialer{KeepAliveConfig: keepAlive(c.KeepAlive)}
+	d := net.Dialer{KeepAlive: -1} // setSocket's business
 	conn, err := d.DialContext(ctx, at.network, at.where)
 	if err != nil {
 		return nil, err
 	}
-	setUserTimeout(conn, c.UserTimeout)
+	setSocket(conn, c)
 	if at.unix() || mode == TLSDisable {
 		return conn, nil
 	}
