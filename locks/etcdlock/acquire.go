@@ -3,48 +3,33 @@ package etcdlock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/session"
+	"github.com/fenceproxy/fenceproxy/locks/internal/wait"
 )
 
-// freshSessions is how many sessions an acquisition tries that etcd turns out
-// to have forgotten before it got a place on them.
-const freshSessions = 3
-
-func (l *Locker) acquire(ctx context.Context, resource string, mode guard.Mode, wait bool) (locks.Lease, error) {
+func (l *Locker) acquire(ctx context.Context, resource string, mode guard.Mode, waits bool) (locks.Lease, error) {
 	if err := guard.ValidateResource(resource); err != nil {
 		return nil, err
 	}
-	for try := 1; ; try++ {
-		lease, err := l.attempt(ctx, resource, mode, wait)
-		switch {
-		case err == nil:
-			return lease, nil
-		case errors.Is(err, errStale) && try < freshSessions:
-			continue
-		}
-		return nil, fmt.Errorf("acquire %q: %w", resource, err)
-	}
+	return session.Attempt(resource, func() (locks.Lease, error) { return l.attempt(ctx, resource, mode, waits) })
 }
 
-// errStale: the session was gone before the acquisition got its place.
-var errStale = fmt.Errorf("%w before the lock was asked for", errRevoked)
-
 // attempt acquires on the session of the moment.
-func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, wait bool) (*lease, error) {
+func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, waits bool) (locks.Lease, error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx)
+		return nil, wait.Ended(ctx)
 	}
-	s, err := l.join(ctx)
+	s, err := l.sessions.Join(ctx)
 	if err != nil {
 		return nil, err
 	}
 	le := newLease(s, resource, mode)
-	seen, err := le.queueUp(ctx, wait)
+	seen, err := le.queueUp(ctx, waits)
 	if err == nil {
-		err = le.grant(seen)
+		err = le.Grant(le.place.rev, seen.issuer)
 	}
 	if err != nil {
 		return nil, le.giveUp(ctx, err)
@@ -54,29 +39,25 @@ func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, 
 
 // queueUp puts the lease into the queue and returns when nobody is ahead of it
 // any more.
-func (le *lease) queueUp(ctx context.Context, wait bool) (view, error) {
-	// From here on ctx ends with the lease too: its session is lost, or
-	// somebody removed its key.
-	ctx, cancel := context.WithCancel(ctx)
+func (le *lease) queueUp(ctx context.Context, waits bool) (view, error) {
+	ctx, cancel := le.Within(ctx)
 	defer cancel()
-	defer context.AfterFunc(le.ctx, cancel)()
 
 	l := le.session.locker
-	seen, err := l.enqueue(ctx, &le.place, wait)
+	seen, err := l.enqueue(ctx, &le.place, waits)
 	if err != nil {
 		return view{}, err
 	}
-	le.watch.Reset(watchAfter)
-	for pause := minPause; err == nil && seen.ahead != ""; {
+	le.Queued()
+	for pauses := (wait.Pauses{}); err == nil && seen.ahead != ""; {
 		var broken error
 		if seen, broken, err = l.follow(ctx, &le.place, seen); broken == nil {
-			pause = minPause
+			pauses = wait.Pauses{}
 			continue
 		}
 		// Without watches this is a poll.
 		l.config.Logger.Debug("watch ended", keyHolder, le.place.holder, keyError, broken)
-		sleep(ctx, pause)
-		pause = min(2*pause, maxPause)
+		pauses.Pause(ctx)
 	}
 	return seen, err
 }
@@ -103,38 +84,29 @@ func (l *Locker) follow(ctx context.Context, p *place, seen view) (now view, bro
 	return now, broken, err
 }
 
-// grant makes the token, unless the lease was lost on the way.
-func (le *lease) grant(seen view) error {
-	if err := le.Err(); err != nil {
-		return err
-	}
-	le.token.Number, le.token.Issuer = le.place.rev, seen.issuer
-	return le.token.Validate()
-}
-
 // giveUp ends an acquisition that failed with err, leaves nothing of it behind,
 // and returns what to tell the caller.
 func (le *lease) giveUp(ctx context.Context, err error) error {
 	p := &le.place
 	if isLeaseNotFound(err) {
-		le.session.end(errRevoked)
+		le.session.End(errRevoked)
 	}
 	if errors.Is(err, errDeleted) {
 		le.deleted()
 	}
-	if lost := le.end(errAbandoned); !errors.Is(lost, errAbandoned) {
+	if lost := le.End(session.ErrAbandoned); !errors.Is(lost, session.ErrAbandoned) {
 		if errors.Is(lost, errRevoked) && p.rev == 0 {
-			return errStale
+			return session.ErrStale
 		}
 		return lost
 	}
 	if p.rev != 0 || p.doubtful {
-		le.session.locker.sweep(le.session, p)
+		le.sweep()
 	} else {
 		le.session.freeSlot(p)
 	}
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return wait.Ended(ctx)
 	}
 	return err
 }

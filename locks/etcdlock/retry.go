@@ -3,22 +3,20 @@ package etcdlock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/fenceproxy/fenceproxy/locks/internal/wait"
 )
 
 const (
 	// openTimeout is how long an acquisition without a session tries to get one.
 	openTimeout = 5 * time.Second
 	maxAttempt  = time.Minute
-	minPause    = 20 * time.Millisecond
-	maxPause    = 500 * time.Millisecond
 )
 
 // retry sends a request until it is answered or ctx ends, which must be safe
@@ -28,7 +26,7 @@ const (
 func (l *Locker) retry(ctx context.Context, request func(ctx context.Context) error) error {
 	ctx = clientv3.WithRequireLeader(ctx)
 	limit := min(max(l.config.TTL/10, 500*time.Millisecond), 5*time.Second)
-	pause := minPause
+	var pauses wait.Pauses
 	for {
 		attempt, cancel := context.WithTimeout(ctx, limit)
 		err := request(attempt)
@@ -36,22 +34,10 @@ func (l *Locker) retry(ctx context.Context, request func(ctx context.Context) er
 		if err == nil || final(err) || ctx.Err() != nil || l.client.Ctx().Err() != nil {
 			return err
 		}
-		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // nobody gains from knowing when we retry
+		if !pauses.Pause(ctx) {
 			return err
 		}
-		limit, pause = min(2*limit, maxAttempt), min(2*pause, maxPause)
-	}
-}
-
-// sleep reports whether d passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+		limit = min(2*limit, maxAttempt)
 	}
 }
 
@@ -82,13 +68,4 @@ func final(err error) bool {
 
 func isLeaseNotFound(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
-}
-
-// ended is the error of a ctx that has ended, with its cause.
-func ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }
