@@ -76,8 +76,8 @@ END $$;
 --   holds_token   the setting is this token, else fence.check() decides
 --   holds_ticket  {sequence, epoch} as fence.claim() gave it: holds the resource to the end of the transaction
 --   bound_token   the setting is still the one of the last check before the block
---   leaves        fence.leave()
---   enters        fence.enter()
+--   leaves        fence.leave(), which a transaction without a token that has not written need not call
+--   enters        fence.enter(), which a session without a token that may read need not call
 --   present       {sequence, epoch}: eviction finds this transaction from here on (fence.presence_of)
 --   refusal       always raises
 DO $$
@@ -91,8 +91,10 @@ BEGIN
       THEN true ELSE fence.check() END$c$),
     ('bound_token', 'text', $c$CASE WHEN coalesce(pg_catalog.current_setting('fence.token', true), '') OPERATOR(pg_catalog.=) VALUE
       THEN true ELSE fence.unbound() END$c$),
-    ('leaves', 'text', 'fence.leave(VALUE)'),
-    ('enters', 'text', 'fence.enter(VALUE)'),
+    ('leaves', 'text', $c$CASE WHEN coalesce(pg_catalog.current_setting('fence.token', true), '') OPERATOR(pg_catalog.=) '' AND VALUE OPERATOR(pg_catalog.=) 'read-only'
+      AND pg_catalog.pg_current_xact_id_if_assigned() IS NULL THEN true ELSE fence.leave(VALUE) END$c$),
+    ('enters', 'text', $c$CASE WHEN coalesce(pg_catalog.current_setting('fence.token', true), '') OPERATOR(pg_catalog.=) '' AND VALUE OPERATOR(pg_catalog.=) 'read-only'
+      THEN pg_catalog.set_config('transaction_read_only', 'on', true) IS NOT NULL ELSE fence.enter(VALUE) END$c$),
     ('present', 'int8[]', $c$pg_catalog.pg_advisory_xact_lock_shared(VALUE[1]::pg_catalog.oid::pg_catalog.int4,
       ((VALUE[2] OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) IS NOT NULL$c$),
     ('refusal', 'text', 'fence.raise_refusal(VALUE)')

@@ -61,6 +61,20 @@ var holding = map[string]func(t *testing.T, s *stage){
 		exec(t, s.old, presence, s.ticket.seq, s.ticket.epoch)
 		exec(t, s.old, "update "+s.table+" set n = 2")
 	},
+	"checked by Bind": func(t *testing.T, s *stage) {
+		exec(t, s.old, "begin; update "+s.table+" set n = 2")
+		if err := bindCheck(t.Context(), s.old, s.r.writer(33), s.ticket); err != nil {
+			t.Fatal(describe(err))
+		}
+	},
+	"not checked yet, by Bind": func(t *testing.T, s *stage) {
+		exec(t, s.old, "begin")
+		if err := present.prepare(t.Context(), s.old); err != nil {
+			t.Fatal(describe(err))
+		}
+		trace, _ := ask(t, s.old, present.bind(s.ticket), simple("update "+s.table+" set n = 2"))
+		traced(t, "present", trace, "2 3 C(UPDATE 1) Z(T)")
+	},
 }
 
 // I4: the new holder claims and updates the row within its limit and 200 ms,
@@ -101,7 +115,7 @@ func TestClaimWithoutEviction(t *testing.T) {
 				s := d.cast(t)
 				hold(t, s)
 				begin := time.Now()
-				if name == "not checked yet" {
+				if strings.HasPrefix(name, "not checked yet") {
 					claim(t, s.next, s.r.writer(34))
 				} else {
 					err := fails(t, s.next, "55P03", "select fence.claim($1, '100ms')", s.r.writer(34))

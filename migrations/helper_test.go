@@ -36,7 +36,7 @@ type database struct {
 	watch *pgx.Conn   // what until polls on
 }
 
-func install(t *testing.T, s *testenv.PostgresServer) *database {
+func install(t testing.TB, s *testenv.PostgresServer) *database {
 	t.Helper()
 	d := &database{url: s.Database(t), server: s}
 	t.Cleanup(d.close)
@@ -56,7 +56,7 @@ func each(t *testing.T, f func(t *testing.T, d *database)) {
 }
 
 // open returns a superuser's connection.
-func (d *database) open(t *testing.T) *pgx.Conn {
+func (d *database) open(t testing.TB) *pgx.Conn {
 	t.Helper()
 	d.mu.Lock()
 	var conn *pgx.Conn
@@ -105,7 +105,7 @@ func (d *database) login(t *testing.T, attrs string) (name, url string) {
 	return name, testenv.URLAs(d.url, name, password)
 }
 
-func connect(t *testing.T, url string) *pgx.Conn {
+func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn := dial(t, url)
 	t.Cleanup(func() {
@@ -116,7 +116,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func dial(t *testing.T, url string) *pgx.Conn {
+func dial(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -130,7 +130,7 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func exec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+func exec(t testing.TB, conn *pgx.Conn, sql string, args ...any) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s %v: %v", sql, args, describe(err))
@@ -201,7 +201,7 @@ type ticket struct {
 	epoch int64
 }
 
-func claim(t *testing.T, conn *pgx.Conn, token string) ticket {
+func claim(t testing.TB, conn *pgx.Conn, token string) ticket {
 	t.Helper()
 	tk, err := tryClaim(t.Context(), conn, token)
 	if err != nil {

@@ -183,9 +183,52 @@ func TestSearchPathCannotBeHijacked(t *testing.T) {
 			fails(t, conn, "TK001", "insert into public."+s.table+" values (1)")
 			fails(t, conn, "TK001", "select fence.check()")
 			fails(t, conn, "TK001", "select fence.check($1)", s.r.writer(33))
+			for _, domain := range []string{"holds_token", "enters", "leaves"} {
+				fails(t, conn, "TK001", "select 'allow'::fence."+domain)
+			}
+			fails(t, conn, "TK001", "select array[$1, 0]::bigint[]::fence.holds_ticket", int64(s.ticket.seq))
+			fails(t, conn, "TK004", "select 'x'::fence.bound_token")
 			exec(t, conn, "select pg_catalog.set_config('fence.token', $1, false)", s.r.writer(34))
 			exec(t, conn, "insert into public."+s.table+" values (1)")
 			exec(t, conn, "select fence.check(), fence.selftest()")
+		}
+	})
+}
+
+// Nor does the search_path of whoever installs the domains, whose constraints
+// are resolved then, with a schema of somebody else's in front of it.
+func TestDomainsResolveInCatalog(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *database) {
+		const resolved = "select string_agg(format('%s %s', conname, regexp_replace(conbin::text, ':location -?[0-9]+', '', 'g')), e'\n' order by conname) from pg_constraint where contypid <> 0 and connamespace = 'fence'::regnamespace"
+		s := d.stage(t)
+		before := query[string](t, s.next, resolved)
+		exec(t, s.next, `create schema evil; grant usage on schema evil to public;
+			create function evil.yes(text, text) returns boolean language sql as $$ select true $$;
+			create function evil.yes(bigint, bigint) returns boolean language sql as $$ select true $$;
+			create function evil.zero(bigint, int) returns bigint language sql as $$ select 0::bigint $$;
+			create operator evil.= (leftarg = text, rightarg = text, function = evil.yes);
+			create operator evil.<> (leftarg = text, rightarg = text, function = evil.yes);
+			create operator evil.= (leftarg = bigint, rightarg = bigint, function = evil.yes);
+			create operator evil.<< (leftarg = bigint, rightarg = int, function = evil.zero);
+			create operator evil.>> (leftarg = bigint, rightarg = int, function = evil.zero);
+			create function evil.current_setting(text, boolean) returns text language sql as $$ select 'same' $$;
+			create function evil.pg_sequence_last_value(regclass) returns bigint language sql as $$ select 0::bigint $$;
+			create function evil.pg_advisory_xact_lock_shared(int, int) returns void language sql as $$ $$;
+			create domain evil.text as pg_catalog.text; create domain evil.oid as pg_catalog.oid; create domain evil.regclass as pg_catalog.regclass;
+			create domain evil.int4 as pg_catalog.int4; create domain evil.int8 as pg_catalog.int8; create domain evil.bool as pg_catalog.bool`)
+		for _, path := range []string{"evil, pg_catalog", "evil, fence, pg_catalog"} {
+			exec(t, s.next, "drop domain fence.holds_token, fence.holds_ticket, fence.bound_token, fence.leaves, fence.enters, fence.present, fence.refusal")
+			exec(t, s.next, "set search_path = "+path)
+			exec(t, s.next, file(t, 5, "up"))
+			exec(t, s.next, "reset search_path")
+			if got := query[string](t, s.next, resolved); got != before {
+				t.Errorf("with %s: the constraints are\n%s\nwant\n%s", path, got, before)
+			}
+			conn := s.wired(t)
+			carry(t, conn, s.r.writer(33))
+			trace, _ := ask(t, conn, first.bind(s.r.writer(32), ticket{s.ticket.seq, s.ticket.epoch ^ 1}), simple("select 1"))
+			traced(t, path, trace, "2 3 T D[1] C(SELECT 1) Z(I)") // by the check of the setting
 		}
 	})
 }

@@ -24,6 +24,7 @@ var forms = []form{
 		_, err := conn.Exec(ctx, "select fence.check($1)", token)
 		return err
 	}},
+	{"bind", bindCheck},
 	{"setting", func(ctx context.Context, conn *pgx.Conn, token string, _ ticket) error {
 		_, err := conn.Exec(ctx, "select set_config('fence.token', $1, true), fence.check()", token)
 		return err
@@ -42,7 +43,7 @@ type stage struct {
 
 var stages atomic.Int64
 
-func (d *database) stage(t *testing.T) *stage {
+func (d *database) stage(t testing.TB) *stage {
 	t.Helper()
 	name := fmt.Sprintf("stage_%d", stages.Add(1))
 	s := &stage{database: d, r: resource(name), table: name, old: d.open(t), next: d.open(t)}
