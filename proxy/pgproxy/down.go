@@ -58,9 +58,6 @@ func (s *session) relayReplies() error {
 	if err := s.follow(r.then); err != nil {
 		return err
 	}
-	if r.settled {
-		s.endIfIdle()
-	}
 	b := rest[r.from:r.to]
 	s.config.Metrics.bytesDown.Add(float64(len(b)))
 	if len(b) > 0 || len(r.insert) > 0 {
@@ -69,6 +66,9 @@ func (s *session) relayReplies() error {
 		}
 	}
 	src.take(r.used)
+	if r.settled {
+		s.endIfIdle() // not before the client has the reply: it may be that of its COMMIT
+	}
 	if r.drop {
 		return skip(src, r.open)
 	}

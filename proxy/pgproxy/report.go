@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -42,9 +43,20 @@ func (s *session) refused(body []byte) []byte {
 			resource = tokens[0].Resource
 		}
 		s.config.Metrics.refusal(known.Reason.Error(), resource)
-		s.log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message), keyMark, pgwire.FieldOf(body, pgwire.Detail))
+		s.log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message), keyMark, withoutHolder(pgwire.FieldOf(body, pgwire.Detail)))
 	}
 	return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+}
+
+// withoutHolder is the detail of a refusal without the mark's holder: whoever
+// reads it in a log could pose as the holder.
+func withoutHolder(detail string) string {
+	before, after, found := strings.Cut(detail, " holder=")
+	if !found {
+		return detail
+	}
+	_, after, _ = strings.Cut(after, " ")
+	return before + " " + after
 }
 
 // claimed reports the claim of a token.
@@ -52,7 +64,7 @@ func (s *session) claimed(t guard.Token, took time.Duration, err *serverError) {
 	result := "ok"
 	if err != nil {
 		result = err.code
-		s.log.Warn("claim refused", keyResource, t.Resource, keyNumber, t.Number, keyCode, err.code, keyReason, err.message, keyMark, err.detail)
+		s.log.Warn("claim refused", keyResource, t.Resource, keyNumber, t.Number, keyCode, err.code, keyReason, err.message, keyMark, withoutHolder(err.detail))
 	} else {
 		s.log.Info("claimed", keyResource, t.Resource, keyNumber, t.Number, keyTook, took)
 	}
