@@ -10,45 +10,31 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/session"
+	"github.com/fenceproxy/fenceproxy/locks/internal/wait"
 )
 
-// freshSessions is how many sessions an acquisition tries that turn out to be
-// over before it got a place on them.
-const freshSessions = 3
-
-func (l *Locker) acquire(ctx context.Context, resource string, mode guard.Mode, wait bool) (locks.Lease, error) {
+func (l *Locker) acquire(ctx context.Context, resource string, mode guard.Mode, waits bool) (locks.Lease, error) {
 	if err := guard.ValidateResource(resource); err != nil {
 		return nil, err
 	}
 	if l.config.Single && mode == guard.Shared {
 		return nil, fmt.Errorf("acquire %q: shared lock of a single node: %w", resource, guard.ErrUnsupported)
 	}
-	for try := 1; ; try++ {
-		lease, err := l.attempt(ctx, resource, mode, wait)
-		switch {
-		case err == nil:
-			return lease, nil
-		case errors.Is(err, errStale) && try < freshSessions:
-			continue
-		}
-		return nil, fmt.Errorf("acquire %q: %w", resource, err)
-	}
+	return session.Attempt(resource, func() (locks.Lease, error) { return l.attempt(ctx, resource, mode, waits) })
 }
 
-// errStale: the session was over before the acquisition got its place.
-var errStale = fmt.Errorf("%w: session ended before the lock was asked for", locks.ErrLost)
-
 // attempt acquires on the session of the moment.
-func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, wait bool) (*lease, error) {
+func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, waits bool) (locks.Lease, error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx)
+		return nil, wait.Ended(ctx)
 	}
-	s, err := l.join(ctx)
+	s, err := l.sessions.Join(ctx)
 	if err != nil {
 		return nil, err
 	}
 	le := newLease(s, resource, mode)
-	err = le.queueUp(ctx, wait)
+	err = le.queueUp(ctx, waits)
 	if err == nil {
 		err = le.grant(ctx)
 	}
@@ -60,18 +46,15 @@ func (l *Locker) attempt(ctx context.Context, resource string, mode guard.Mode, 
 
 // queueUp puts the lease into the queue and returns when nobody is ahead of it
 // any more.
-func (le *lease) queueUp(ctx context.Context, wait bool) error {
-	// From here on ctx ends with the lease too: its session is lost, or
-	// somebody removed its node.
-	ctx, cancel := context.WithCancel(ctx)
+func (le *lease) queueUp(ctx context.Context, waits bool) error {
+	ctx, cancel := le.Within(ctx)
 	defer cancel()
-	defer context.AfterFunc(le.ctx, cancel)()
 
 	s, p := le.session, &le.place
 	if p.single {
-		return le.contend(ctx, wait)
+		return le.contend(ctx, waits)
 	}
-	if !wait {
+	if !waits {
 		if err := s.free(ctx, p); err != nil {
 			return err
 		}
@@ -80,12 +63,12 @@ func (le *lease) queueUp(ctx context.Context, wait bool) error {
 	if err != nil {
 		return err
 	}
-	le.expectDeletion()
+	le.queued()
 	if alone {
 		return nil
 	}
 	ahead, err := s.look(ctx, p)
-	if err == nil && ahead.name != "" && !wait {
+	if err == nil && ahead.name != "" && !waits {
 		return locks.ErrHeld
 	}
 	for err == nil && ahead.name != "" {
@@ -98,27 +81,34 @@ func (le *lease) queueUp(ctx context.Context, wait bool) error {
 // follow waits until the node ahead is gone, then returns what p waits for now.
 // It has to look again: that node may have been one that waited, and gave up. But
 // not if there was no other, or if it rang.
-func (s *session) follow(ctx context.Context, p *place, ahead next) (next, error) {
+func (s *zkSession) follow(ctx context.Context, p *place, ahead next) (next, error) {
+	path := p.dir + "/" + ahead.name
 	free := make(chan bool, 2) // what an event says, in the order of ZooKeeper
 	if !ahead.only && ahead.mode == guard.Exclusive {
-		bell := s.watch(p.dir+"/"+ahead.bell(), func(event zk.EventType) {
+		bell := s.Watch(p.bell(ahead.entry), func(event zk.EventType) {
 			if event == zk.EventNodeCreated {
 				free <- true
 			}
 		})
-		defer bell.stop()
-		if err := bell.armMissing(ctx); err != nil {
-			return next{}, denied(err, "read", bell.path)
+		defer bell.Stop()
+		if err := bell.ArmMissing(ctx); err != nil {
+			return next{}, denied(err, "read", p.dir)
 		}
 	}
-	w := s.watch(p.dir+"/"+ahead.name, func(event zk.EventType) { free <- ahead.only && event == zk.EventNodeDeleted })
-	defer w.stop()
-	switch _, err := w.arm(ctx); {
-	case errors.Is(err, zk.ErrNoNode):
-		s.forget(w.path)
-		return s.after(ctx, p, ahead.only)
-	case err != nil:
-		return next{}, denied(err, "read", w.path)
+	// It stays when p has given up: somebody has to silence the bell.
+	w := s.Watch(path, func(event zk.EventType) {
+		free <- ahead.only && event == zk.EventNodeDeleted
+		if event == zk.EventNodeDeleted {
+			s.silence(p.bell(ahead.entry))
+		}
+	})
+	if _, err := w.Arm(ctx); err != nil {
+		w.Stop()
+		if errors.Is(err, zk.ErrNoNode) {
+			s.silence(p.bell(ahead.entry))
+			return s.after(ctx, p, ahead.only)
+		}
+		return next{}, denied(err, "read", path)
 	}
 	if _, err := s.theIssuer(ctx); err != nil { // known then when the lock is granted
 		return next{}, err
@@ -141,7 +131,7 @@ func (s *session) follow(ctx context.Context, p *place, ahead next) (next, error
 }
 
 // after returns what p waits for after an event.
-func (s *session) after(ctx context.Context, p *place, free bool) (next, error) {
+func (s *zkSession) after(ctx context.Context, p *place, free bool) (next, error) {
 	if free {
 		return next{}, nil
 	}
@@ -154,11 +144,7 @@ func (le *lease) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := le.Err(); err != nil {
-		return err
-	}
-	le.token.Number, le.token.Issuer = le.place.number, issuer
-	return le.token.Validate()
+	return le.Grant(le.place.number, issuer)
 }
 
 // giveUp ends an acquisition that failed with err, leaves nothing of it behind,
@@ -169,20 +155,19 @@ func (le *lease) giveUp(ctx context.Context, err error) error {
 		le.deleted()
 	}
 	placed := p.path != ""
-	le.cancel(errAbandoned)
-	if lost := context.Cause(le.ctx); !errors.Is(lost, errAbandoned) {
-		le.leave()
-		if s.ctx.Err() != nil && !placed && !p.doubtful && !errors.Is(lost, locks.ErrClosed) {
-			return errStale
+	if lost := le.Cancel(session.ErrAbandoned); !errors.Is(lost, session.ErrAbandoned) {
+		le.Leave()
+		if s.Over() != nil && !placed && !p.doubtful && !errors.Is(lost, locks.ErrClosed) {
+			return session.ErrStale
 		}
 		return lost
 	}
 	if placed || p.doubtful {
 		le.clear(ctx, err)
 	}
-	le.leave()
+	le.Leave()
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return wait.Ended(ctx)
 	}
 	return err
 }

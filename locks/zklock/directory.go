@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fenceproxy/fenceproxy/locks/zklock/internal/zkconn"
 )
 
 // mkdir makes the directory at path, and those above it.
-func (s *session) mkdir(ctx context.Context, path string) error {
-	err := s.retry(ctx, func() error {
-		_, err := ask(ctx, s, s.directory(path))
+func (s *zkSession) mkdir(ctx context.Context, path string) error {
+	err := s.Retry(ctx, func() error {
+		_, err := zkconn.Ask(ctx, s.Session, s.directory(path))
 		return err
 	})
 	switch {
@@ -28,7 +30,7 @@ func (s *session) mkdir(ctx context.Context, path string) error {
 }
 
 // directory is the request that makes one directory.
-func (s *session) directory(path string) func(*zk.Conn) (string, error) {
+func (s *zkSession) directory(path string) func(*zk.Conn) (string, error) {
 	config := s.locker.config
 	container := config.Containers && strings.HasPrefix(path, config.Root+"/") && path != s.locker.issuerDir()
 	return func(c *zk.Conn) (string, error) {

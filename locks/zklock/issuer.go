@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/zklock/internal/zkconn"
 )
 
 // issuerName is the directory beside those of the resources whose only child's
@@ -22,31 +24,38 @@ func (l *Locker) issuerDir() string { return l.config.Root + "/" + issuerName }
 // the same state or a later one. So what is known when a grant is decided is what
 // was true then.
 type issuer struct {
-	id      string // "" if it has to be read
-	watched bool   // the client has a watch
-	events  int    // how many there were
+	mu sync.Mutex
+	known
+}
+
+type known struct {
+	id          string // "" if it has to be read
+	connections int    // of the session then: on a new one it has to be read again
+	watched     bool   // the client has a watch
+	events      int    // how many there were
 }
 
 // changed takes an event of the watch.
-func (i *issuer) changed() { *i = issuer{events: i.events + 1} }
-
-// renewed takes note of a new connection, on which answers may come before what
-// was missed.
-func (i *issuer) renewed() { i.id = "" }
+func (i *issuer) changed(zk.EventType) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.known = known{events: i.events + 1}
+}
 
 // theIssuer returns the issuer, and makes it if there is none.
-func (s *session) theIssuer(ctx context.Context) (string, error) {
+func (s *zkSession) theIssuer(ctx context.Context) (string, error) {
 	dir := s.locker.issuerDir()
 	for {
-		s.mu.Lock()
-		known := s.issuer
-		s.mu.Unlock()
-		if known.id != "" {
+		connections := s.Connections()
+		s.issuer.mu.Lock()
+		known := s.issuer.known
+		s.issuer.mu.Unlock()
+		if known.id != "" && known.connections == connections {
 			return known.id, nil
 		}
 		// A watch that the client has is renewed by itself on a new connection,
 		// and a session that is too young for one does without.
-		watch := !known.watched && s.settled()
+		watch := !known.watched && s.Settled()
 		ids, err := s.readIssuer(ctx, dir, watch)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && len(ids) == 0:
@@ -62,36 +71,40 @@ func (s *session) theIssuer(ctx context.Context) (string, error) {
 		if !known.watched && !watch {
 			return ids[0], nil
 		}
-		s.mu.Lock()
+		s.issuer.mu.Lock()
 		if s.issuer.events == known.events {
-			s.issuer.id, s.issuer.watched = ids[0], true
+			s.issuer.id, s.issuer.connections, s.issuer.watched = ids[0], connections, true
 		}
-		s.mu.Unlock()
+		s.issuer.mu.Unlock()
 	}
 }
 
 // readIssuer reads the names in the issuer's directory.
-func (s *session) readIssuer(ctx context.Context, dir string, watch bool) (ids []string, err error) {
+func (s *zkSession) readIssuer(ctx context.Context, dir string, watch bool) (ids []string, err error) {
 	if !watch {
-		err = s.retry(ctx, func() (err error) {
-			ids, err = ask(ctx, s, children(dir))
+		err = s.Retry(ctx, func() (err error) {
+			ids, err = zkconn.Ask(ctx, s.Session, children(dir))
 			return err
 		})
 		return ids, err
 	}
-	err = s.arm(ctx, dir, func() (err error) {
-		ids, err = ask(ctx, s, func(c *zk.Conn) ([]string, error) {
+	w := s.Watch(dir, s.issuer.changed)
+	err = s.Arm(ctx, dir, func() (err error) {
+		ids, err = zkconn.Ask(ctx, s.Session, func(c *zk.Conn) ([]string, error) {
 			ids, _, _, err := c.ChildrenW(dir)
 			return ids, err
 		})
 		return err
 	})
+	if err != nil {
+		w.Stop()
+	}
 	return ids, err
 }
 
 // makeIssuer makes an issuer unless somebody else is faster: the version of the
 // directory lets only one of them succeed.
-func (s *session) makeIssuer(ctx context.Context, dir string) error {
+func (s *zkSession) makeIssuer(ctx context.Context, dir string) error {
 	if err := s.mkdir(ctx, dir); err != nil {
 		return err
 	}
@@ -99,8 +112,8 @@ func (s *session) makeIssuer(ctx context.Context, dir string) error {
 		names   int
 		version int32
 	}
-	err := s.retry(ctx, func() error {
-		now, err := ask(ctx, s, func(c *zk.Conn) (listing, error) {
+	err := s.Retry(ctx, func() error {
+		now, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (listing, error) {
 			names, stat, err := c.Children(dir)
 			if err != nil {
 				return listing{}, err
@@ -110,7 +123,7 @@ func (s *session) makeIssuer(ctx context.Context, dir string) error {
 		if err != nil || now.names > 0 {
 			return err
 		}
-		_, err = ask(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) {
+		_, err = zkconn.Ask(ctx, s.Session, func(c *zk.Conn) ([]zk.MultiResponse, error) {
 			return c.Multi(
 				&zk.SetDataRequest{Path: dir, Version: now.version},
 				&zk.CreateRequest{Path: dir + "/" + locks.NewID(), Acl: s.locker.config.ACL},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/zklock/internal/zkconn"
 )
 
 // errMixed: Lockers with and without Config.Single meet at one lock. They do
@@ -33,7 +34,7 @@ type place struct {
 	// version is that of dir when the node was made, for single nodes.
 	version int32
 	// asked is the request to make the node, if nobody has seen its reply.
-	asked *call[[]zk.MultiResponse]
+	asked *zkconn.Call[[]zk.MultiResponse]
 	// doubtful: such a request was sent, and may have been carried out.
 	doubtful bool
 }
@@ -45,6 +46,9 @@ func (l *Locker) place(resource, holder string, mode guard.Mode, session int64) 
 		single: l.config.Single,
 	}
 }
+
+// bell is the path of the bell of an entry in the queue of p.
+func (p *place) bell(e entry) string { return p.dir + "/" + e.bell() }
 
 // made takes ZooKeeper's word that the node at path was created by the
 // transaction zxid.
@@ -68,14 +72,14 @@ func (p *place) made(path string, zxid int64, kind Number) error {
 // enqueue puts p into its queue. If it is alone there, it has the lock: the one
 // request says so. Its error is zk.ErrNodeExists if p is a single node that is
 // taken.
-func (s *session) enqueue(ctx context.Context, p *place) (alone bool, err error) {
+func (s *zkSession) enqueue(ctx context.Context, p *place) (alone bool, err error) {
 	for {
 		p.doubtful = true
-		p.asked = start(s, s.creation(p))
-		if _, err := await(ctx, s, p.asked); !isClosed(p.asked.done) {
+		p.asked = zkconn.Start(s.Session, s.creation(p))
+		if _, err := zkconn.Await(ctx, s.Session, p.asked); !p.asked.Done() {
 			return false, err // what becomes of the request, remove finds out
 		}
-		results, err := p.asked.value, p.asked.err
+		results, err := p.asked.Result()
 		p.asked = nil
 		switch {
 		case err == nil:
@@ -85,7 +89,7 @@ func (s *session) enqueue(ctx context.Context, p *place) (alone bool, err error)
 			if err := s.mkdir(ctx, p.dir); err != nil {
 				return false, err
 			}
-		case answered(err):
+		case zkconn.Answered(err):
 			p.doubtful = false
 			return false, denied(err, "make a node in", p.dir)
 		default:
@@ -100,7 +104,7 @@ func (s *session) enqueue(ctx context.Context, p *place) (alone bool, err error)
 // directory, in one transaction. The answer to the write has the id of the
 // transaction, which is the node's czxid, and how many nodes there are in the
 // directory.
-func (s *session) creation(p *place) func(*zk.Conn) ([]zk.MultiResponse, error) {
+func (s *zkSession) creation(p *place) func(*zk.Conn) ([]zk.MultiResponse, error) {
 	node := &zk.CreateRequest{Path: p.dir + "/" + singleName, Acl: s.locker.config.ACL, Flags: zk.FlagEphemeral}
 	if p.single {
 		node.Data = []byte(p.entry.holder)
@@ -124,17 +128,17 @@ func (p *place) created(results []zk.MultiResponse, kind Number) error {
 // not be. For the server to which a session comes back ends its old connection
 // first (ZooKeeperServer.processConnectRequest, CLIENT_RECONNECT), and what is
 // still on its way from another one is refused (SessionMovedException).
-func (s *session) find(ctx context.Context, p *place) error {
-	err := s.retry(ctx, func() error {
+func (s *zkSession) find(ctx context.Context, p *place) error {
+	err := s.Retry(ctx, func() error {
 		// The server of the new connection may lag behind the one that created
 		// the node.
-		if _, err := ask(ctx, s, func(c *zk.Conn) (string, error) { return c.Sync(p.dir) }); err != nil {
+		if _, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (string, error) { return c.Sync(p.dir) }); err != nil {
 			return err
 		}
 		if p.single {
 			return s.findSingle(ctx, p)
 		}
-		names, err := ask(ctx, s, children(p.dir))
+		names, err := zkconn.Ask(ctx, s.Session, children(p.dir))
 		if err != nil {
 			return err
 		}
@@ -143,7 +147,7 @@ func (s *session) find(ctx context.Context, p *place) error {
 			return nil
 		}
 		path := p.dir + "/" + names[i]
-		stat, err := ask(ctx, s, func(c *zk.Conn) (*zk.Stat, error) {
+		stat, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (*zk.Stat, error) {
 			_, stat, err := c.Get(path)
 			return stat, err
 		})
@@ -171,7 +175,7 @@ func children(dir string) func(*zk.Conn) ([]string, error) {
 
 // look returns what p waits for; nothing if p is granted. It returns errDeleted
 // if p is not in the queue any more.
-func (s *session) look(ctx context.Context, p *place) (wait next, err error) {
+func (s *zkSession) look(ctx context.Context, p *place) (wait next, err error) {
 	names, err := s.list(ctx, p.dir)
 	if err != nil {
 		return next{}, err
@@ -184,7 +188,7 @@ func (s *session) look(ctx context.Context, p *place) (wait next, err error) {
 }
 
 // list reads the names in the directory of a queue, none if there is none.
-func (s *session) list(ctx context.Context, dir string) ([]string, error) {
+func (s *zkSession) list(ctx context.Context, dir string) ([]string, error) {
 	names, err := s.names(ctx, dir)
 	if slices.Contains(names, singleName) {
 		return nil, errMixed
@@ -192,9 +196,9 @@ func (s *session) list(ctx context.Context, dir string) ([]string, error) {
 	return names, err
 }
 
-func (s *session) names(ctx context.Context, dir string) (names []string, err error) {
-	err = s.retry(ctx, func() (err error) {
-		names, err = ask(ctx, s, children(dir))
+func (s *zkSession) names(ctx context.Context, dir string) (names []string, err error) {
+	err = s.Retry(ctx, func() (err error) {
+		names, err = zkconn.Ask(ctx, s.Session, children(dir))
 		return err
 	})
 	if errors.Is(err, zk.ErrNoNode) {
@@ -205,7 +209,7 @@ func (s *session) names(ctx context.Context, dir string) (names []string, err er
 
 // free returns locks.ErrHeld if somebody is in the queue of p who excludes it,
 // before it has a place there.
-func (s *session) free(ctx context.Context, p *place) error {
+func (s *zkSession) free(ctx context.Context, p *place) error {
 	names, err := s.list(ctx, p.dir)
 	if err != nil {
 		return err

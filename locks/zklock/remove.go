@@ -3,24 +3,25 @@ package zklock
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fenceproxy/fenceproxy/locks/zklock/internal/zkconn"
 )
 
 // remove takes p out of its queue for good, and reports whether it was in it.
 // First it finds out what became of a creation that nobody waited for.
-func (s *session) remove(ctx context.Context, p *place) (found bool, err error) {
+func (s *zkSession) remove(ctx context.Context, p *place) (found bool, err error) {
 	if p.asked != nil {
-		if _, err := await(ctx, s, p.asked); !isClosed(p.asked.done) {
+		if _, err := zkconn.Await(ctx, s.Session, p.asked); !p.asked.Done() {
 			return false, err
 		}
-		results, err := p.asked.value, p.asked.err
+		results, err := p.asked.Result()
 		p.asked = nil
 		switch {
 		case err == nil:
 			err = p.created(results, s.locker.config.Number)
-		case answered(err):
+		case zkconn.Answered(err):
 			p.doubtful, err = false, nil
 		default:
 			err = nil
@@ -38,7 +39,7 @@ func (s *session) remove(ctx context.Context, p *place) (found bool, err error) 
 		return false, nil
 	}
 	lost := false
-	err = s.retry(ctx, func() error {
+	err = s.Retry(ctx, func() error {
 		err := s.delete(ctx, p)
 		switch {
 		case err == nil:
@@ -46,7 +47,7 @@ func (s *session) remove(ctx context.Context, p *place) (found bool, err error) 
 		case errors.Is(err, zk.ErrNoNode):
 			found = lost // what an attempt that was not answered removed was there
 			return nil
-		case !answered(err):
+		case !zkconn.Answered(err):
 			lost = true
 		}
 		return err
@@ -58,40 +59,39 @@ func (s *session) remove(ctx context.Context, p *place) (found bool, err error) 
 }
 
 // delete removes the node of p, whose path is known.
-func (s *session) delete(ctx context.Context, p *place) error {
+func (s *zkSession) delete(ctx context.Context, p *place) error {
 	if p.single {
 		return s.deleteSingle(ctx, p)
 	}
 	path := p.path
 	if !p.rings {
-		_, err := ask(ctx, s, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
+		_, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
 		return err
 	}
-	ops := append(ring(p.dir+"/"+p.entry.bell(), s.locker.config.ACL), &zk.DeleteRequest{Path: path, Version: -1})
-	_, err := ask(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
+	ops := append(ring(p.bell(p.entry), s.locker.config.ACL), &zk.DeleteRequest{Path: path, Version: -1})
+	_, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
 	return err
 }
 
-// forget removes, in the background, the watches that wait for the bell of an
+// silence removes, in the background, the watches that wait for the bell of an
 // entry that is gone without it: the client and the server would keep them for
 // ever. It does so by ringing, which after that event tells nobody anything.
-func (s *session) forget(path string) {
-	cut := strings.LastIndexByte(path, '/') + 1
-	e, ok := parseEntry(path[cut:])
-	bell := path[:cut] + e.bell()
-	if !ok || !s.waitsFor(bell) {
+func (s *zkSession) silence(bell string) {
+	if !s.MayWatch(bell) {
 		return
 	}
-	s.locker.spawn(func() {
-		err := s.retry(s.ctx, func() error {
-			if !s.waitsFor(bell) {
+	s.locker.sessions.Go(func() {
+		err := s.Retry(s.Context(), func() error {
+			if !s.MayWatch(bell) {
 				return nil
 			}
-			_, err := ask(s.ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ring(bell, s.locker.config.ACL)...) })
+			_, err := zkconn.Ask(s.Context(), s.Session, func(c *zk.Conn) ([]zk.MultiResponse, error) {
+				return c.Multi(ring(bell, s.locker.config.ACL)...)
+			})
 			return err
 		})
 		if err != nil {
-			s.locker.config.Logger.Debug("forget a watch", keyError, err)
+			s.locker.config.Logger.Debug("silence a bell", keyError, err)
 		}
 	})
 }
@@ -102,22 +102,15 @@ func ring(bell string, acl []zk.ACL) []any {
 }
 
 // sweep removes the node of a lease that is over, in the background: until it is
-// gone or the session is, which takes the node with it. What ZooKeeper does not
-// let go at once costs the session: it takes no new locks, so that it ends with
-// those that it has.
+// gone or the session is, which takes the node with it.
 func (le *lease) sweep() {
-	s, p := le.session, &le.place
-	s.locker.spawn(func() {
-		for s.ctx.Err() == nil {
-			ctx, cancel := context.WithTimeout(s.ctx, s.locker.config.TTL/3)
-			_, err := s.remove(ctx, p)
-			cancel()
-			if err == nil || s.ctx.Err() != nil {
-				return
-			}
-			s.locker.config.Logger.Warn("remove node of a lock", keyHolder, le.token.Holder, keyError, err)
-			s.retire()
-			sleep(s.ctx, s.locker.config.TTL/30)
-		}
+	s := le.session
+	s.locker.sessions.Go(func() {
+		s.Sweep(func(ctx context.Context) error {
+			_, err := s.remove(ctx, &le.place)
+			return err
+		}, func(err error) {
+			s.locker.config.Logger.Warn("remove node of a lock", keyHolder, le.Token().Holder, keyError, err)
+		})
 	})
 }

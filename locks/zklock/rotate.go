@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/zklock/internal/zkconn"
 )
 
 var _ locks.IssuerLocker = (*Locker)(nil)
@@ -17,7 +18,7 @@ var _ locks.IssuerLocker = (*Locker)(nil)
 // Issuer implements locks.IssuerLocker.
 func (l *Locker) Issuer(ctx context.Context) (string, error) {
 	var issuer string
-	err := l.visit(ctx, func(c *zk.Conn) error {
+	err := zkconn.Visit(ctx, l.connection(), func(c *zk.Conn) error {
 		if _, err := c.Sync(l.issuerDir()); err != nil {
 			return err
 		}
@@ -36,7 +37,7 @@ func (l *Locker) Issuer(ctx context.Context) (string, error) {
 // answer a request that decides a later grant.
 func (l *Locker) RotateIssuer(ctx context.Context, old string) (string, error) {
 	fresh := locks.NewID()
-	if err := l.visit(ctx, func(c *zk.Conn) error { return l.swapIssuer(c, old, fresh) }); err != nil {
+	if err := zkconn.Visit(ctx, l.connection(), func(c *zk.Conn) error { return l.swapIssuer(c, old, fresh) }); err != nil {
 		return "", fmt.Errorf("replace issuer %q: %w", old, err)
 	}
 	return fresh, nil

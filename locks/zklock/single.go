@@ -8,6 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/wait"
+	"github.com/fenceproxy/fenceproxy/locks/zklock/internal/zkconn"
 )
 
 // contend gets the lock of a single node: whoever creates it has it, and all
@@ -18,7 +20,7 @@ func (le *lease) contend(ctx context.Context, wait bool) error {
 		alone, err := s.enqueue(ctx, p)
 		switch {
 		case err == nil:
-			le.expectDeletion()
+			le.queued()
 			if alone {
 				return nil
 			}
@@ -35,11 +37,11 @@ func (le *lease) contend(ctx context.Context, wait bool) error {
 }
 
 // awaitFree returns when the node at path is gone, or may be.
-func (s *session) awaitFree(ctx context.Context, path string) error {
+func (s *zkSession) awaitFree(ctx context.Context, path string) error {
 	gone := make(chan struct{}, 1)
-	w := s.watch(path, func(zk.EventType) { gone <- struct{}{} })
-	defer w.stop()
-	switch _, err := w.arm(ctx); {
+	w := s.Watch(path, func(zk.EventType) { gone <- struct{}{} })
+	defer w.Stop()
+	switch _, err := w.Arm(ctx); {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case err != nil:
@@ -49,12 +51,12 @@ func (s *session) awaitFree(ctx context.Context, path string) error {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return wait.Ended(ctx)
 	}
 }
 
 // unmixed returns errMixed if there is a queue where the single node of p is.
-func (s *session) unmixed(ctx context.Context, p *place) error {
+func (s *zkSession) unmixed(ctx context.Context, p *place) error {
 	names, err := s.names(ctx, p.dir)
 	if slices.ContainsFunc(names, func(name string) bool { _, ok := parseEntry(name); return ok }) {
 		return errMixed
@@ -63,7 +65,7 @@ func (s *session) unmixed(ctx context.Context, p *place) error {
 }
 
 // findSingle is find for a single node: it is that of p if it holds its holder.
-func (s *session) findSingle(ctx context.Context, p *place) error {
+func (s *zkSession) findSingle(ctx context.Context, p *place) error {
 	version, err := s.version(ctx, p.dir)
 	if err != nil {
 		return err
@@ -77,8 +79,8 @@ func (s *session) findSingle(ctx context.Context, p *place) error {
 	return p.made(path, node.czxid, Czxid)
 }
 
-func (s *session) version(ctx context.Context, dir string) (int32, error) {
-	return ask(ctx, s, func(c *zk.Conn) (int32, error) {
+func (s *zkSession) version(ctx context.Context, dir string) (int32, error) {
+	return zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (int32, error) {
 		_, stat, err := c.Get(dir)
 		if err != nil {
 			return 0, err
@@ -93,8 +95,8 @@ type owned struct {
 	holder string
 }
 
-func (s *session) single(ctx context.Context, path string) (owned, error) {
-	return ask(ctx, s, func(c *zk.Conn) (owned, error) {
+func (s *zkSession) single(ctx context.Context, path string) (owned, error) {
+	return zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (owned, error) {
 		data, stat, err := c.Get(path)
 		if err != nil {
 			return owned{}, err
@@ -106,10 +108,10 @@ func (s *session) single(ctx context.Context, path string) (owned, error) {
 // deleteSingle removes the node of p and no other: its name is that of the next
 // one too. But whoever makes the next one changes the version of the directory.
 // Its error is zk.ErrNoNode if the node is gone, or not that of p.
-func (s *session) deleteSingle(ctx context.Context, p *place) error {
+func (s *zkSession) deleteSingle(ctx context.Context, p *place) error {
 	for {
 		version := p.version
-		_, err := ask(ctx, s, func(c *zk.Conn) ([]zk.MultiResponse, error) {
+		_, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) ([]zk.MultiResponse, error) {
 			return c.Multi(
 				&zk.CheckVersionRequest{Path: p.dir, Version: version},
 				&zk.DeleteRequest{Path: p.dir + "/" + singleName, Version: -1},

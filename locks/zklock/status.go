@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/zklock/internal/zkconn"
 )
 
 var _ locks.StatusLocker = (*Locker)(nil)
@@ -24,7 +25,7 @@ func (l *Locker) Status(ctx context.Context, resource string) (locks.Status, err
 		return locks.Status{}, err
 	}
 	var status locks.Status
-	err := l.visit(ctx, func(c *zk.Conn) (err error) {
+	err := zkconn.Visit(ctx, l.connection(), func(c *zk.Conn) (err error) {
 		status, err = l.readStatus(c, resource)
 		return err
 	})

@@ -30,14 +30,14 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 // TestDeadline: a session ends at its deadline, though nobody says anything.
 func TestDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		l, start := NewLife(terms), time.Now()
-		time.Sleep(time.Hour)
+		l := NewLife(terms)
+		<-time.After(time.Hour)
 		if l.Over() != nil {
 			t.Fatal("a session that nobody has heard of ended")
 		}
-		start = time.Now()
+		start := time.Now()
 		l.Extend(start, terms)
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		l.Extend(start.Add(2*time.Second), terms)
 		l.Extend(start.Add(time.Second), terms) // was overtaken
 		<-l.Context().Done()
@@ -92,7 +92,7 @@ func TestKeep(t *testing.T) {
 			})
 		}()
 		l.Join()
-		time.Sleep(7 * time.Second)
+		<-time.After(7 * time.Second)
 		l.Leave()
 		<-done
 		want := []time.Duration{3 * time.Second, 6 * time.Second, 6400 * time.Millisecond, 9400 * time.Millisecond}
@@ -119,7 +119,7 @@ func TestRetired(t *testing.T) {
 			l.Keep(func() error { l.Extend(time.Now(), terms); return nil })
 		}()
 		l.Retire()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if l.Over() != nil || l.Join() || !l.Used() {
 			t.Errorf("in use and retired: %v", l.Over())
 		}
@@ -188,7 +188,7 @@ func TestRelease(t *testing.T) {
 		if err := le.Release(ended, func(context.Context) error { return removed }); err != nil {
 			t.Errorf("second Release: %v", err)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if watched.Load() != 0 {
 			t.Error("the watch began after the release")
 		}
@@ -196,7 +196,7 @@ func TestRelease(t *testing.T) {
 		l.Join()
 		lost := NewLease(l, "r", guard.Shared, func() { watched.Add(1) })
 		lost.Queued()
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		ctx, stop := lost.Within(t.Context())
 		defer stop()
 		l.End(ErrClosed)
@@ -236,7 +236,7 @@ func TestPool(t *testing.T) {
 		opened := 0
 		broken := errors.New("no service")
 		p := NewPool(func() (*fake, error) {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if opened++; opened == 1 {
 				return nil, broken
 			}

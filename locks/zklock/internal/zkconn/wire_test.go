@@ -1,13 +1,16 @@
-package zklock
+package zkconn
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/session"
 )
 
 // FuzzFrames: however the bytes of a stream are cut, its frames are the same.
@@ -35,14 +38,10 @@ func FuzzFrames(f *testing.F) {
 }
 
 // opened is a session as a server has just greeted it.
-func opened(t *testing.T, sent time.Time) *session {
+func opened(t *testing.T, sent time.Time) *Session {
 	t.Helper()
-	l, err := New(Dial{Servers: []string{"server"}}, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSession(l)
-	t.Cleanup(func() { s.end(errIdle) })
+	s := newSession(Config{Servers: []string{"server"}, TTL: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { s.End(ErrExpired) })
 	s.greeted(7, 12*time.Second, sent)
 	return s
 }
@@ -54,23 +53,23 @@ func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	s := opened(t, start)
-	if got := s.until(); !got.Equal(start.Add(8 * time.Second)) {
+	if got := s.Deadline(); !got.Equal(start.Add(8 * time.Second)) {
 		t.Fatalf("deadline %v after the start, want 2/3 of what the server granted", got.Sub(start))
 	}
 	const getData, ping, getChildren2, setWatches, setAuth = 4, 11, 12, 101, 100
 	for _, op := range []int32{getData, ping, getChildren2, setWatches, setAuth} {
-		if s.answered(request{op: op, sent: start.Add(time.Second)}); !s.until().Equal(start.Add(8 * time.Second)) {
+		if s.answered(request{op: op, sent: start.Add(time.Second)}); !s.Deadline().Equal(start.Add(8 * time.Second)) {
 			t.Errorf("operation %d moves the deadline", op)
 		}
 	}
 	for i, op := range []int32{opCreate, opDelete, opSetData, opSync, opMulti, opCreateContainer} {
 		sent := start.Add(time.Duration(i+1) * time.Millisecond)
-		if s.answered(request{op: op, sent: sent}); !s.until().Equal(sent.Add(8 * time.Second)) {
+		if s.answered(request{op: op, sent: sent}); !s.Deadline().Equal(sent.Add(8 * time.Second)) {
 			t.Errorf("operation %d does not move the deadline", op)
 		}
 	}
-	at := s.until()
-	if s.answered(request{op: opSync, sent: start}); !s.until().Equal(at) {
+	at := s.Deadline()
+	if s.answered(request{op: opSync, sent: start}); !s.Deadline().Equal(at) {
 		t.Error("an answer that was overtaken moves the deadline back")
 	}
 }
@@ -79,14 +78,14 @@ func TestSignsOfLife(t *testing.T) {
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	s := opened(t, time.Now().Add(-8*time.Second))
-	s.expireIfDue()
-	if s.ctx.Err() == nil {
+	s.ExpireIfDue()
+	if s.Over() == nil {
 		t.Fatal("not lost at its deadline")
 	}
-	at := s.until()
+	at := s.Deadline()
 	s.answered(request{op: opSync, sent: time.Now()})
 	s.greeted(7, time.Hour, time.Now())
-	if s.ctx.Err() == nil || !s.until().Equal(at) || s.join() {
+	if s.Over() == nil || !s.Deadline().Equal(at) || s.Join() {
 		t.Error("an answer brought the session back")
 	}
 }
@@ -98,11 +97,11 @@ func TestOtherSession(t *testing.T) {
 	for _, id := range []int64{0, 8} {
 		s := opened(t, time.Now())
 		s.greeted(7, 12*time.Second, time.Now())
-		if s.ctx.Err() != nil {
+		if s.Over() != nil {
 			t.Fatal("lost when it was renewed")
 		}
 		s.greeted(id, 12*time.Second, time.Now())
-		le := newLease(s, "r", 'x')
+		le := session.NewLease(s.Life, "r", guard.Exclusive, func() {})
 		if err := le.Err(); !errors.Is(err, locks.ErrLost) {
 			t.Errorf("session %d in its place: %v", id, err)
 		}

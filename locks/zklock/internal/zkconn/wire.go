@@ -1,4 +1,4 @@
-package zklock
+package zkconn
 
 import (
 	"encoding/binary"
@@ -35,7 +35,7 @@ const headSize = 16
 // lost.
 type wire struct {
 	net.Conn
-	session *session
+	session *Session
 	// Each is used by one goroutine at a time.
 	out, in frames
 	opened  bool // the client has sent the first frame
@@ -54,7 +54,7 @@ type request struct {
 	sent   time.Time
 }
 
-func newWire(s *session, conn net.Conn) *wire {
+func newWire(s *Session, conn net.Conn) *wire {
 	w := &wire{Conn: conn, session: s}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *wire) Write(b []byte) (int, error) {
 			r.id, r.op = word(head, 0), word(head, 4)
 		}
 		w.opened = true
-		if w.renewed != nil && r.op == opSetWatches && !isClosed(w.renewed) {
+		if w.renewed != nil && r.op == opSetWatches && !closed(w.renewed) {
 			close(w.renewed)
 		}
 		w.mu.Lock()
@@ -104,11 +104,11 @@ func (w *wire) hold(renewed <-chan struct{}) {
 	select {
 	case <-renewed:
 	case <-limit.C: // it has none: one more was on its way when the connection ended
-	case <-w.session.ctx.Done():
+	case <-w.session.Context().Done():
 	}
 }
 
-func isClosed(c <-chan struct{}) bool {
+func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -126,7 +126,7 @@ func (w *wire) answer(head []byte) {
 	case !ok:
 	case !w.greeted && len(head) >= headSize:
 		w.greeted = true
-		if w.session.mayWatch() {
+		if w.session.watching() {
 			w.renewed = make(chan struct{})
 		}
 		timeout := time.Duration(word(head, 4)) * time.Millisecond
@@ -162,7 +162,7 @@ func (w *wire) rearm() {
 }
 
 func (w *wire) cut() {
-	w.session.locker.config.Logger.Debug("server does not answer", keySession, w.session.name())
+	w.session.config.Logger.Debug("server does not answer", keySession, w.session.Name())
 	w.Conn.Close()
 }
 
