@@ -27,6 +27,10 @@ func (s *session) up(ctx context.Context) error {
 		}
 		switch verdict.Do {
 		case gate.Forward:
+		case gate.Flush:
+			if err = s.toServer.write(flush, false); err == nil {
+				err = s.await(ctx, s.machine.Answered)
+			}
 		case gate.Violation:
 			err = refusePacket("unexpected message during COPY from stdin")
 		case gate.Wait:
@@ -41,6 +45,8 @@ func (s *session) up(ctx context.Context) error {
 		}
 	}
 }
+
+var flush = []byte{'H', 0, 0, 0, 4}
 
 // span is what relaySpan has made of a part of the client's stream.
 type span struct {

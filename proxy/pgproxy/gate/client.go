@@ -10,7 +10,7 @@ func (m *Machine) Client(kind byte, body []byte) Verdict {
 	case 'X', 'H', 'p', 'd':
 		return Verdict{}
 	case 'c', 'f':
-		m.copyIn = false
+		m.copyEnds()
 		return Verdict{}
 	case 'S':
 		return m.sync()
@@ -46,6 +46,17 @@ func (m *Machine) Client(kind byte, body []byte) Verdict {
 	}
 	m.extended() // 'D', and what the server will not know either
 	return Verdict{}
+}
+
+// copyEnds takes CopyDone and CopyFail, which may come before it is known that
+// the server copies.
+func (m *Machine) copyEnds() {
+	switch {
+	case m.copyIn:
+		m.copyIn = false
+	case m.replies.boundaries > 0 || m.batch.began:
+		m.copyEnded = append(m.copyEnded, m.sent)
+	}
 }
 
 // mustWait reports whether a batch cannot begin before replies have come.
@@ -105,7 +116,7 @@ func (m *Machine) before(p Prefix, sync bool) {
 			n += each.completions
 		}
 	}
-	m.replies.push(reply{kind: ours, n: n, sync: sync, rollback: p&(Leave|Begin) != 0})
+	m.replies.push(reply{kind: ours, n: n, sync: sync, rollback: p&(Leave|Begin) != 0 || m.batch.wrapped})
 }
 
 // query decides about a Query.
@@ -120,10 +131,13 @@ func (m *Machine) query(text string) Verdict {
 	case inTime:
 	}
 	switch {
-	case m.kind != Pass && m.unsafe && !ascii(text):
-		p.refusal = refusalEncoding
-	case m.kind != Pass && b.settles:
+	case m.kind == Pass:
+	case b.began && m.replies.size > 0:
+		return Verdict{Do: Flush} // a failure would have the server skip this
+	case b.wrapped:
 		p.refusal = refusalUnsynced
+	case m.unsafe && !ascii(text):
+		p.refusal = refusalEncoding
 	}
 	if m.kind == Pass {
 		m.endBatch(p.settles || p.open, query)
@@ -208,9 +222,14 @@ func (m *Machine) enter() Prefix {
 // function decides about a FunctionCall.
 func (m *Machine) function() Verdict {
 	b := &m.batch
+	if m.kind != Pass && b.began && m.replies.size > 0 {
+		return Verdict{Do: Flush}
+	}
 	v := Verdict{}
 	switch {
 	case m.kind == Pass, b.at == failed:
+	case b.wrapped:
+		v = Verdict{Before: Refusal, Refusal: refusalUnsynced}
 	case b.at == block && !m.entered:
 		v.Before, m.entered = m.enter(), true
 	case b.at == block:
@@ -237,7 +256,7 @@ func (m *Machine) sync() Verdict {
 	}
 	v := Verdict{}
 	b := &m.batch
-	r := reply{kind: syncReply, rollback: b.wrapped || m.leaveFailed}
+	r := reply{kind: syncReply, number: m.sent, rollback: b.wrapped || m.leaveFailed}
 	m.leaveFailed = false
 	if b.wrapped && !m.skipping && b.at == block {
 		v.Before = End

@@ -304,7 +304,9 @@ func (m *Machine) follow(st statement) {
 		}
 	case doubtful:
 		m.entered, b.checked, b.doubt = false, false, true
-	case work, free, procedure, upkeep, apart, unreadable:
+	case upkeep:
+		b.checked = false
+	case work, free, procedure, apart, unreadable:
 	}
 }
 

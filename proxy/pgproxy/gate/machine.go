@@ -72,6 +72,8 @@ const (
 	// Resolve the session's token, report by Resolved or Unresolved, and ask
 	// again.
 	Resolve
+	// Flush: send Flush, and ask again once Answered says so.
+	Flush
 	// Violation of the protocol: the session must end.
 	Violation
 )
@@ -114,6 +116,9 @@ type Machine struct {
 	entered bool
 	batch   batch
 	copyIn  bool // the server takes CopyData, and ignores Sync
+	// copyEnded are ends of copies of which the server has not said yet that it
+	// takes them: how many boundaries were sent before each.
+	copyEnded []uint64
 
 	statements map[string]statement // those that are not just work
 	unnamed    statement
@@ -186,6 +191,10 @@ func (m *Machine) Settled() bool { return m.replies.boundaries == 0 || m.copyIn 
 
 // Quiet reports whether nothing at all is under way.
 func (m *Machine) Quiet() bool { return m.replies.size == 0 && !m.skipping }
+
+// Answered reports whether all has been answered that Flush makes the server
+// answer.
+func (m *Machine) Answered() bool { return m.replies.size == 0 || m.skipping }
 
 // InBlock reports whether the session idles inside of a transaction.
 func (m *Machine) InBlock() bool { return m.replies.boundaries == 0 && !m.batch.began && m.at != idle }

@@ -10,6 +10,8 @@ type reply struct {
 	sync bool
 	// rollback: if this fails, the block is to be rolled back.
 	rollback bool
+	// number is how many boundaries were sent before this one, of a Sync.
+	number uint64
 }
 
 type replyKind uint8
@@ -122,13 +124,12 @@ func (q *queue) skipToSync() bool {
 	return false
 }
 
-// dropSyncs forgets the Syncs that have been sent: a server that copies in
-// ignores them. It returns how many.
-func (q *queue) dropSyncs() (dropped uint64) {
+// dropSyncs forgets the Syncs before that boundary, and returns how many.
+func (q *queue) dropSyncs(before uint64) (dropped uint64) {
 	kept := 0
 	for i := range q.size {
 		r := *q.at(i)
-		if r.kind == syncReply {
+		if r.kind == syncReply && r.number < before {
 			q.boundaries--
 			dropped++
 			continue

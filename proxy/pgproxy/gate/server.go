@@ -74,10 +74,7 @@ func (m *Machine) Server(kind byte, body []byte) Answer {
 	case 'E':
 		return m.failed(body)
 	case 'G':
-		m.copyIn = true
-		if r.kind == passed {
-			m.answered += m.replies.dropSyncs()
-		}
+		m.copies(r)
 		return Answer{}
 	case 'C':
 		m.forgets(body)
@@ -106,6 +103,18 @@ func (m *Machine) Server(kind byte, body []byte) Answer {
 	case query, syncReply, own:
 	}
 	return Answer{}
+}
+
+// copies takes CopyInResponse: up to CopyDone or CopyFail the server ignores Sync.
+func (m *Machine) copies(r *reply) {
+	end := m.sent
+	if m.copyIn = len(m.copyEnded) == 0; !m.copyIn {
+		end = m.copyEnded[0]
+		m.copyEnded = m.copyEnded[:copy(m.copyEnded, m.copyEnded[1:])]
+	}
+	if r.kind == passed {
+		m.answered += m.replies.dropSyncs(end)
+	}
 }
 
 // completes reports whether a message is the last one of the reply to a message
@@ -243,6 +252,7 @@ func (m *Machine) settle(at place) {
 	m.copyIn = false
 	if m.replies.boundaries == 0 {
 		m.answered = m.sent
+		m.copyEnded = m.copyEnded[:0]
 	}
 	settled := 0
 	for settled < len(m.touched) && m.touched[settled].boundary < m.answered {
