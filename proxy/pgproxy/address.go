@@ -80,7 +80,7 @@ func Listen(ctx context.Context, address string, mode fs.FileMode) (net.Listener
 	if err != nil {
 		return nil, err
 	}
-	var lc net.ListenConfig
+	lc := net.ListenConfig{Control: restrict(mode)}
 	if !at.unix() || strings.HasPrefix(at.where, "@") {
 		return lc.Listen(ctx, at.network, at.where)
 	}
@@ -95,6 +95,18 @@ func Listen(ctx context.Context, address string, mode fs.FileMode) (net.Listener
 		return nil, errors.Join(fmt.Errorf("set the permissions of %s: %w", at.where, err), ln.Close())
 	}
 	return ln, nil
+}
+
+// restrict takes from a socket, before it has a name, the permissions that mode
+// does not have, so that there is no moment in which others can connect. Not
+// every system heeds that.
+func restrict(mode fs.FileMode) func(network, address string, c syscall.RawConn) error {
+	return func(network, _ string, c syscall.RawConn) error {
+		if network != "unix" {
+			return nil
+		}
+		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(mode.Perm())) })
+	}
 }
 
 // removeStale removes a socket at which nobody listens. What is no socket stays.

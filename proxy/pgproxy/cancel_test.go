@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// awaitSleep waits until a session sleeps, and returns how many do.
+// awaitSleep waits until a session sleeps.
 func awaitSleep(t *testing.T, s *secureServer, application string) {
 	t.Helper()
 	deadline := time.Now().Add(testLimit)
@@ -57,7 +57,7 @@ func TestCancel(t *testing.T) {
 			through := f.via(t, s.as(t, "by_trust", "", "sslmode", c.clientMode))
 			t.Run("psql "+name, func(t *testing.T) {
 				t.Parallel()
-				cancelPsql(t, s, withParams(t, through, "application_name", "psql "+name))
+				cancelPsql(t, s, withParams(t, through, "application_name", "psql "+name), "psql "+name)
 			})
 			t.Run("pgx "+name, func(t *testing.T) {
 				t.Parallel()
@@ -67,10 +67,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func cancelPsql(t *testing.T, s *secureServer, databaseURL string) {
+func cancelPsql(t *testing.T, s *secureServer, databaseURL, application string) {
 	t.Helper()
-	application := databaseURL[strings.Index(databaseURL, "psql"):]
-	application, _, _ = strings.Cut(strings.ReplaceAll(application, "%20", " "), "&")
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 	defer cancel()
 	var out bytes.Buffer

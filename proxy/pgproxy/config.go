@@ -123,17 +123,17 @@ const (
 	Allow
 )
 
-var policies = []string{ReadOnly: "read-only", Deny: "deny", Allow: "allow"}
+func policies() []string { return []string{ReadOnly: "read-only", Deny: "deny", Allow: "allow"} }
 
 // String is the policy's name: read-only, deny or allow.
-func (p Policy) String() string { return nameOf(policies, int(p)) }
+func (p Policy) String() string { return nameOf(policies(), int(p)) }
 
 // MarshalText gives the policy's name.
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText takes a policy's name.
 func (p *Policy) UnmarshalText(text []byte) error {
-	i, err := indexOf(policies, "policy", string(text))
+	i, err := indexOf(policies(), "policy", string(text))
 	*p = Policy(i) //nolint:gosec // an index of policies
 	return err
 }
@@ -145,8 +145,9 @@ type TLSMode uint8
 const (
 	// TLSDisable: none.
 	TLSDisable TLSMode = iota
-	// TLSPrefer: if the server has it; whoever can change what is sent can
-	// prevent it.
+	// TLSPrefer: if the server has it, and not for a client whose authentication
+	// needs the server to have none; see the package's documentation. Whoever can
+	// change what is sent can prevent it.
 	TLSPrefer
 	// TLSRequire: always, with whatever server answers; with RootCAs as
 	// TLSVerifyCA, which libpq does too.
@@ -157,20 +158,22 @@ const (
 	TLSVerifyFull
 )
 
-var tlsModes = []string{
-	TLSDisable: "disable", TLSPrefer: "prefer", TLSRequire: "require",
-	TLSVerifyCA: "verify-ca", TLSVerifyFull: "verify-full",
+func tlsModes() []string {
+	return []string{
+		TLSDisable: "disable", TLSPrefer: "prefer", TLSRequire: "require",
+		TLSVerifyCA: "verify-ca", TLSVerifyFull: "verify-full",
+	}
 }
 
 // String is the mode's name, as in sslmode.
-func (m TLSMode) String() string { return nameOf(tlsModes, int(m)) }
+func (m TLSMode) String() string { return nameOf(tlsModes(), int(m)) }
 
 // MarshalText gives the mode's name.
 func (m TLSMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText takes a mode's name.
 func (m *TLSMode) UnmarshalText(text []byte) error {
-	i, err := indexOf(tlsModes, "TLS mode", string(text))
+	i, err := indexOf(tlsModes(), "TLS mode", string(text))
 	*m = TLSMode(i) //nolint:gosec // an index of tlsModes
 	return err
 }
@@ -215,7 +218,7 @@ func setDefault[T comparable](field *T, value T) {
 
 func (c *Config) validate() error {
 	switch {
-	case int(c.Untokened) >= len(policies):
+	case int(c.Untokened) >= len(policies()):
 		return fmt.Errorf("pgproxy: unknown policy %d", c.Untokened)
 	case c.ClaimWait < 0, c.HandshakeTimeout < 0, c.IdleInTransaction < 0, c.Upstream.ConnectTimeout < 0:
 		return errors.New("pgproxy: ClaimWait, HandshakeTimeout, IdleInTransaction and ConnectTimeout must not be negative")
@@ -226,14 +229,16 @@ func (c *Config) validate() error {
 }
 
 func (u *Upstream) validate() error {
-	if _, err := parseAddress(u.Address); err != nil {
-		return fmt.Errorf("pgproxy: upstream: %w", err)
-	}
+	at, err := parseAddress(u.Address)
 	switch {
-	case int(u.TLSMode) >= len(tlsModes):
+	case err != nil:
+		return fmt.Errorf("pgproxy: upstream: %w", err)
+	case int(u.TLSMode) >= len(tlsModes()):
 		return fmt.Errorf("pgproxy: upstream: unknown TLS mode %d", u.TLSMode)
 	case u.DirectTLS && u.TLSMode < TLSRequire:
 		return fmt.Errorf("pgproxy: upstream: DirectTLS needs TLS mode require or above, not %s", u.TLSMode)
+	case u.TLSMode == TLSVerifyFull && !at.unix() && at.host == "" && (u.TLS == nil || u.TLS.ServerName == ""):
+		return fmt.Errorf("pgproxy: upstream: %s needs a host, in the address or as ServerName", u.TLSMode)
 	}
 	return nil
 }

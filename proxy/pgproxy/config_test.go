@@ -61,6 +61,7 @@ func TestConfig(t *testing.T) {
 		"policy":           func(c *Config) { c.Untokened = 3 },
 		"TLS mode":         func(c *Config) { c.Upstream.TLSMode = 5 },
 		"direct TLS":       func(c *Config) { c.Upstream.TLSMode, c.Upstream.DirectTLS = TLSPrefer, true },
+		"no name":          func(c *Config) { c.Upstream.Address, c.Upstream.TLSMode = ":5432", TLSVerifyFull },
 		"claim wait":       func(c *Config) { c.ClaimWait = -1 },
 		"connect timeout":  func(c *Config) { c.Upstream.ConnectTimeout = -1 },
 		"max connections":  func(c *Config) { c.MaxConnections = -1 },

@@ -99,8 +99,8 @@ func (s *Server) Reload(c Config) error {
 
 // Serve takes clients from ln, which it closes, and returns when all that it
 // started has ended: with nil after Shutdown, or after ctx has ended, which cuts
-// every session; else with the error of ln. It may be called for several
-// listeners at once.
+// every session; else with the error of ln, after all have been cut. It may be
+// called for several listeners at once, and no more once Shutdown has begun.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer ln.Close()
 	call := &serving{ln: ln, done: make(chan struct{})}
@@ -120,7 +120,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		conn, err := s.accept(ctx, ln)
 		if err != nil {
 			if ctx.Err() != nil || s.drain.Err() != nil {
-				return nil //nolint:nilerr // the listener was closed for that
+				return nil // the listener was closed for that
 			}
 			cancel()
 			return err
@@ -242,7 +242,7 @@ func (s *Server) end(h *handshake, err error) {
 		}
 		_ = h.client.SetDeadline(time.Now().Add(refuseTimeLimit))
 		if _, err := h.client.Write(r.append(nil)); err == nil {
-			lingerClose(h.client)
+			_ = lingerClose(h.client)
 		}
 	case errors.Is(err, errRejected):
 		s.metrics.refused.WithLabelValues("server").Inc()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
@@ -43,7 +44,7 @@ func TestMaxConnections(t *testing.T) {
 	}
 	third := openConn(t, through)
 	wantError(t, "pgx", connect(t, through), sorry, "")
-	for _, conn := range []interface{ Close(context.Context) error }{first, second, third} {
+	for _, conn := range []*pgx.Conn{first, second, third} {
 		conn.Close(t.Context())
 	}
 	awaitConnect(t, through)
@@ -231,7 +232,7 @@ func TestUnixSockets(t *testing.T) {
 			}
 			info, err := os.Stat(f.addr)
 			if err != nil || info.Mode().Perm() != 0o777 {
-				t.Errorf("socket: %v, %v", info, err)
+				t.Fatalf("socket: %v, %v", info, err)
 			}
 			if _, err := Listen(t.Context(), c.listen, 0o700); !errors.Is(err, syscall.EADDRINUSE) {
 				t.Errorf("listens twice: %v", err)
@@ -248,7 +249,7 @@ func TestUnixSockets(t *testing.T) {
 // servers of any account may make one.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fp")
+	dir, err := os.MkdirTemp("", "fp") //nolint:usetesting // whose path is too long, and closed to others
 	if err != nil {
 		t.Fatal(err)
 	}

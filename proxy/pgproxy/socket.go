@@ -48,7 +48,7 @@ func pending(conn net.Conn) (bool, error) {
 	n := 0
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
-		n, _, _ = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT) //nolint:gosec // a file descriptor
+		n, _, _ = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
 	return n > 0, err
 }

@@ -20,6 +20,6 @@ func setUserTimeout(conn net.Conn, d time.Duration) {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		ms := int(max(d.Milliseconds(), 1))
-		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, ms) //nolint:gosec // a file descriptor
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, ms)
 	})
 }

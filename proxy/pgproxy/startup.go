@@ -78,12 +78,7 @@ func (s *startup) set(name, value string) {
 // unambiguous beginning of the word, in any case.
 func isFalse(value string) bool {
 	v := strings.ToLower(value)
-	switch {
-	case v == "0":
-		return true
-	case strings.HasPrefix("false", v), strings.HasPrefix("no", v):
-		return v != ""
-	default:
-		return v == "of" || v == "off"
-	}
+	return v == "0" || begins(v, "false") || begins(v, "no") || begins(v, "off") && v != "o"
 }
+
+func begins(v, word string) bool { return v != "" && len(v) <= len(word) && word[:len(v)] == v }
