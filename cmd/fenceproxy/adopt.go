@@ -17,7 +17,7 @@ const adoptRisk = `Adoption makes the numbers of a resource start again under an
  - While two lock services hand out locks for this resource, it is wrong: only
    one of them fences. Stop the old one first.
  - It cannot be undone. An issuer that the resource has had before cannot come
-   back: give the lock service a new issuer id first.`
+   back: give the lock service a new one first (lock rotate-issuer).`
 
 func (p *program) marksAdopt() *cobra.Command {
 	cmd := &cobra.Command{

@@ -90,8 +90,7 @@ func (p *program) rotate(cmd *cobra.Command, target *lockurl.Target, locker lock
 	}
 	fmt.Fprintf(p.out, `
 
-Next, in each database with marks of the issuer before, for each RESOURCE in the
-list that is locked there:
+Next, in each database, for each RESOURCE in the list that is locked there:
   fenceproxy marks list --postgres URL
   fenceproxy marks adopt RESOURCE --issuer %s --postgres URL
 `, issuer)
