@@ -24,6 +24,7 @@ const (
 	exitLost        = 76  // EX_PROTOCOL
 	exitDenied      = 77  // EX_NOPERM
 	exitSchema      = 78  // EX_CONFIG
+	exitConfig      = 78  // EX_CONFIG
 	exitNoExec      = 126 // as shells do
 	exitNoCommand   = 127 // as shells do
 	exitSignal      = 128 // + the signal's number, as shells do
@@ -40,7 +41,7 @@ func exitCodes() *cobra.Command {
        show what it must
    64  bad usage: an unknown command or flag, a missing argument or URL, or a
        question that nobody can answer (give --yes)
-   66  not found: no such resource
+   66  not found: no such resource, or no such config file (serve)
    69  unreachable: Postgres or the lock service does not answer, has no such
        database, or, where the demo is to start it, is not on this machine
    75  not in time: somebody else holds the lock (exec --wait), or older

@@ -18,7 +18,7 @@ func TestHelpTexts(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"", "demo", "migrate", "migrate up", "migrate status", "migrate down",
-		"marks", "marks list", "marks show", "marks adopt", "exec", "version",
+		"marks", "marks list", "marks show", "marks adopt", "exec", "serve", "version",
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

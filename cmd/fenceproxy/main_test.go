@@ -40,7 +40,8 @@ func (i invocation) run(ctx context.Context) outcome {
 	var out, err bytes.Buffer
 	p := program{
 		in: strings.NewReader(i.in), out: &out, err: &err,
-		env: func(name string) string { return i.env[name] },
+		env:     func(name string) string { return i.env[name] },
+		environ: func() []string { return i.environ() },
 		// Processes belong to the tests of the built program.
 		executable: func() (string, error) { return "", errors.New("no processes in this test") },
 		terminal:   func() bool { return i.terminal },
@@ -48,6 +49,14 @@ func (i invocation) run(ctx context.Context) outcome {
 	}
 	code := p.run(ctx, i.args)
 	return outcome{code, out.String(), err.String()}
+}
+
+func (i invocation) environ() []string {
+	var all []string
+	for name, value := range i.env {
+		all = append(all, name+"="+value)
+	}
+	return all
 }
 
 func run(t *testing.T, args ...string) outcome {

@@ -24,10 +24,7 @@ With --json:
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		version := "(unknown)"
-		if info, ok := debug.ReadBuildInfo(); ok {
-			version = info.Main.Version
-		}
+		version := programVersion()
 		platform := runtime.GOOS + "/" + runtime.GOARCH
 		if *asJSON {
 			return printJSON(p.out, struct {
@@ -41,4 +38,11 @@ With --json:
 		return err
 	}
 	return cmd
+}
+
+func programVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "(unknown)"
 }

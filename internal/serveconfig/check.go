@@ -4,7 +4,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-
 )
 
 // check finds what is wrong between keys. It runs when each of them is right.
@@ -20,12 +19,15 @@ func (d *decoder) check() {
 			c.Admin.Listen = net.JoinHostPort("127.0.0.1", port)
 		}
 	}
-	taken := map[string]string{c.Admin.Listen: "admin.listen"}
+	taken := map[string]string{}
+	if !strings.HasSuffix(c.Admin.Listen, ":0") { // any port that is free
+		taken[c.Admin.Listen] = "admin.listen"
+	}
 	for i := range c.Postgres {
 		path := "postgres[" + strconv.Itoa(i) + "]"
 		d.checkPostgres(path, &c.Postgres[i])
 		listen := c.Postgres[i].Listen
-		if other, ok := taken[listen]; ok && !strings.HasSuffix(listen, ":0") {
+		if other, ok := taken[listen]; ok {
 			d.wrong(path+".listen", "%s is taken by %s", listen, other)
 		}
 		taken[listen] = path + ".listen"
@@ -114,4 +116,3 @@ func isPort(text string, least int) bool {
 	port, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && int(port) >= least
 }
-

@@ -39,9 +39,6 @@ type Log struct {
 	Format string `yaml:"format" default:"text" oneof:"text json"`
 	// Level is the least that is logged.
 	Level string `yaml:"level" default:"info" oneof:"debug info warn error"`
-	// Statements shows the text of statements that were refused. It may have
-	// anything in it, passwords included.
-	Statements bool `yaml:"statements" default:"false"`
 }
 
 // Postgres is one listener and the server behind it.

@@ -14,12 +14,13 @@ type decoder struct {
 	config   *Config
 	expand   func(text string) (string, error)
 	place    func(n *yaml.Node) string
+	single   bool // lists have one element, which stands there without a list
 	problems Problems
 }
 
 func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
 	p := &Problem{Where: d.place(n), Key: path, Text: fmt.Sprintf(format, args...), line: n.Line, column: n.Column}
-	if d.config.file == "" {
+	if d.single && p.Where != "" {
 		p.Key = "" // the flag says it
 	}
 	d.problems = append(d.problems, p)
@@ -89,6 +90,9 @@ func (d *decoder) decodeSequence(n *yaml.Node, v reflect.Value, path string) {
 	if isNull(n) {
 		return
 	}
+	if d.single {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
+	}
 	if n.Kind != yaml.SequenceNode {
 		d.fail(n, path, "must be a list, each element with a dash in front")
 		return
@@ -150,7 +154,7 @@ type structs struct {
 	fields map[string]reflect.StructField
 }
 
-func names(t reflect.Type) []string                         { return structOf(t).names }
+func names(t reflect.Type) []string                        { return structOf(t).names }
 func fields(t reflect.Type) map[string]reflect.StructField { return structOf(t).fields }
 
 func structOf(t reflect.Type) structs {

@@ -1,6 +1,7 @@
 package serveconfig
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -16,6 +17,7 @@ type Problem struct {
 	Text string
 
 	line, column int // of a file, to sort by
+	err          error
 }
 
 // Error puts all of it into one line.
@@ -28,6 +30,9 @@ func (p *Problem) Error() string {
 	}
 	return strings.Join(parts, ": ")
 }
+
+// Unwrap is the error that Config.Problem was given for its text, if any.
+func (p *Problem) Unwrap() error { return p.err }
 
 // Problems are all mistakes of a configuration, in the order of their places as
 // far as the file could be read.
@@ -42,6 +47,15 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Unwrap are the mistakes one by one.
+func (p Problems) Unwrap() []error {
+	all := make([]error, len(p))
+	for i, problem := range p {
+		all[i] = problem
+	}
+	return all
+}
+
 // Problem is a mistake that shows when the configuration is used: a port that
 // is taken, a file that is not there. Key is the path of the key.
 func (c *Config) Problem(key, format string, args ...any) *Problem {
@@ -49,7 +63,8 @@ func (c *Config) Problem(key, format string, args ...any) *Problem {
 	if flag {
 		key = ""
 	}
-	return &Problem{Where: where, Key: key, Text: fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	return &Problem{Where: where, Key: key, Text: err.Error(), err: errors.Unwrap(err)}
 }
 
 // place is where key is given, or else the nearest thing around it that is.

@@ -64,8 +64,8 @@ func syntax(path string, err error) *Problem {
 type Value struct {
 	// Flag is what gave it, with its dashes.
 	Flag string
-	// Key is the path of the key that it is for, as in postgres.listen; in a list
-	// that is the first element.
+	// Key is the path of the key that it is for, as in postgres, listen; of lists
+	// there is one element.
 	Key []string
 	// Text is what a file would have there.
 	Text string
@@ -79,40 +79,30 @@ func FromValues(values []Value) (*Config, error) {
 	for _, value := range values {
 		leaf := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value.Text}
 		flags[leaf] = value.Flag
-		plant(root, reflect.TypeFor[Config](), value.Key, leaf)
+		plant(root, value.Key, leaf)
 	}
 	d := &decoder{
 		config: &Config{where: map[string]string{}},
 		expand: func(text string) (string, error) { return text, nil },
 		place:  func(n *yaml.Node) string { return flags[n] },
+		single: true,
 	}
 	return d.run(root)
 }
 
-// plant puts leaf under its key into a mapping that becomes a t.
-func plant(mapping *yaml.Node, t reflect.Type, key []string, leaf *yaml.Node) {
-	value := leaf
+// plant puts leaf under its key into a mapping.
+func plant(mapping *yaml.Node, key []string, leaf *yaml.Node) {
 	if len(key) > 1 {
-		if i := slices.IndexFunc(mapping.Content, func(n *yaml.Node) bool { return n.Value == key[0] }); i >= 0 {
-			value = mapping.Content[i+1]
-		} else {
-			value = &yaml.Node{Kind: yaml.MappingNode}
+		i := slices.IndexFunc(mapping.Content, func(n *yaml.Node) bool { return n.Value == key[0] })
+		if i >= 0 {
+			plant(mapping.Content[i+1], key[1:], leaf)
+			return
 		}
+		inner := &yaml.Node{Kind: yaml.MappingNode}
+		plant(inner, key[1:], leaf)
+		leaf = inner
 	}
-	inner := fields(t)[key[0]].Type
-	if inner.Kind() == reflect.Slice {
-		list := value
-		if list.Kind != yaml.SequenceNode {
-			list = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{value}}
-		}
-		plant(list.Content[0], inner.Elem(), key[1:], leaf)
-		value = list
-	} else if len(key) > 1 {
-		plant(value, inner, key[1:], leaf)
-	}
-	if !slices.Contains(mapping.Content, value) {
-		mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key[0]}, value)
-	}
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key[0]}, leaf)
 }
 
 // run decodes and checks.
