@@ -28,11 +28,13 @@ const ZooKeeperAddrEnv = "FENCE_TEST_ZOOKEEPER_ADDR"
 // zooKeeperJar is where Debian has ZooKeeper. Its manifest names the rest.
 const zooKeeperJar = "/usr/share/java/zookeeper.jar"
 
-// ZooKeeperServer is one ZooKeeper that runs alone.
+// ZooKeeperServer is one ZooKeeper, which runs alone or as a member of an
+// ensemble.
 type ZooKeeperServer struct {
 	addr string
 	dir  string
 	java string
+	main string // the class to run
 	proc *localserver.Process
 }
 
@@ -119,7 +121,7 @@ func launchZooKeeper(c ZooKeeperConfig) (*ZooKeeperServer, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &ZooKeeperServer{dir: dir, java: java}
+	s := &ZooKeeperServer{dir: dir, java: java, main: "ZooKeeperServerMain"}
 	err = localserver.OnFreePorts(1, func(ports []int) error {
 		s.addr = localserver.Loopback(ports[0])
 		if err := os.WriteFile(s.config(), []byte(c.text(ports[0], s.data())), 0o600); err != nil {
@@ -167,16 +169,27 @@ func (c ZooKeeperConfig) text(port int, data string) string {
 	return text.String()
 }
 
-// start runs Java itself: Debian's script writes to /var/log and turns JMX on.
 func (s *ZooKeeperServer) start() error {
-	cmd := exec.Command(s.java, "-Xmx256m", "-XX:+UseSerialGC", "-cp", zooKeeperJar,
-		"org.apache.zookeeper.server.ZooKeeperServerMain", s.config())
-	proc, err := localserver.StartLogged(cmd, filepath.Join(s.dir, "log"), syscall.SIGKILL)
-	if err != nil {
+	if err := s.run(); err != nil {
 		return err
 	}
-	s.proc = proc
-	err = proc.AwaitReady(context.Background(), time.Minute, func(ctx context.Context) error { return serves(ctx, s.addr) })
+	return s.await()
+}
+
+// run runs Java itself: Debian's script writes to /var/log and turns JMX on.
+func (s *ZooKeeperServer) run() error {
+	cmd := exec.Command(s.java, "-Xmx256m", "-XX:+UseSerialGC", "-cp", zooKeeperJar,
+		"org.apache.zookeeper.server."+s.main, s.config())
+	proc, err := localserver.StartLogged(cmd, filepath.Join(s.dir, "log"), syscall.SIGKILL)
+	if err == nil {
+		s.proc = proc
+	}
+	return err
+}
+
+// await returns when the server serves clients.
+func (s *ZooKeeperServer) await() error {
+	err := s.proc.AwaitReady(context.Background(), time.Minute, func(ctx context.Context) error { return serves(ctx, s.addr) })
 	if err != nil {
 		return fmt.Errorf("start ZooKeeper: %w", err)
 	}

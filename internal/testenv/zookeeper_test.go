@@ -81,3 +81,19 @@ func TestLinkReadsZooKeeper(t *testing.T) {
 		t.Errorf("requests %q, want %q and then exists", got, want)
 	}
 }
+
+// TestZooKeeperEnsemble: another member leads when the leader is gone.
+func TestZooKeeperEnsemble(t *testing.T) {
+	t.Parallel()
+	e := testenv.StartZooKeeperEnsemble(t)
+	leader, others := e.Leader(t)
+	if len(e.Addrs()) != 3 || len(others) != 2 {
+		t.Fatalf("members %v", e.Addrs())
+	}
+	leader.Kill(t)
+	next, _ := e.Leader(t)
+	if next == leader {
+		t.Error("a dead leader")
+	}
+	leader.Restart(t)
+}
