@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/internal/localserver"
@@ -23,22 +22,12 @@ type LinkConfig = link.Config
 // Link is a TCP link to a server that can be slow, stuck, cut, or lose a reply.
 type Link = link.Link
 
-// links are the ports of the links that there are. That of one that refuses
-// connections looks free.
-var links sync.Map
-
 // NewLink opens a link to target, host:port. It ends with the test.
 func NewLink(tb testing.TB, target string, c LinkConfig) *Link {
 	tb.Helper()
 	port, err := localserver.FreePort()
-	for taken := true; taken && err == nil; {
-		if _, taken = links.LoadOrStore(port, true); taken {
-			port, err = localserver.FreePort()
-		}
-	}
 	if err != nil {
 		tb.Fatalf("testenv: %v", err)
 	}
-	tb.Cleanup(func() { links.Delete(port) })
 	return link.New(tb, localserver.Loopback(port), target, c)
 }

@@ -244,6 +244,9 @@ func TestLinkCutsAndRefuses(t *testing.T) {
 	if conn, err := net.Dial("tcp", link.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("refused: %v, %v", conn, err)
 	}
+	if other, err := net.Listen("tcp", link.Addr()); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("somebody else has the port of a link that refuses: %v, %v", other, err)
+	}
 	link.Refuse(false)
 	if answer, err := dialLines(t, link.Addr()).say("five", long); answer != "five" {
 		t.Errorf("accepted again: %q, %v", answer, err)

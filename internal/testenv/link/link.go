@@ -50,6 +50,7 @@ type Link struct {
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
+	seat     seat         // while they are, or else nobody
 	conns    map[*conn]bool
 	thawed   chan struct{} // closed unless the link is frozen
 	delay    time.Duration
@@ -70,15 +71,18 @@ func New(tb testing.TB, addr, target string, c Config) *Link {
 	tb.Helper()
 	l := &Link{
 		tb: tb, target: strings.TrimPrefix(target, "http://"), addr: addr, protocol: c.Protocol,
-		conns: map[*conn]bool{}, thawed: make(chan struct{}),
+		conns: map[*conn]bool{}, thawed: make(chan struct{}), seat: nobody,
 	}
 	close(l.thawed)
-	if err := l.listen(); err != nil {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
 		tb.Fatalf("link: open link: %v", err)
 	}
+	l.accept(listener)
 	tb.Cleanup(func() {
 		l.Refuse(true)
 		l.running.Wait()
+		l.seat.leave()
 	})
 	return l
 }
@@ -176,19 +180,23 @@ func (l *Link) Refuse(refuse bool) {
 		l.listener.Close()
 		l.listener = nil
 		l.cut()
-	case !refuse && l.listener == nil:
-		if err := l.listen(); err != nil {
-			l.tb.Errorf("link: open link again: %v", err)
+		var err error
+		if l.seat, err = takeSeat(l.addr); err != nil {
+			l.tb.Errorf("link: close link: %v", err)
 		}
+	case !refuse && l.listener == nil:
+		listener, err := l.seat.listen()
+		l.seat = nobody
+		if err != nil {
+			l.tb.Errorf("link: open link again: %v", err)
+			return
+		}
+		l.accept(listener)
 	}
 }
 
-// listen starts to accept connections. The caller holds mu, or l is new.
-func (l *Link) listen() error {
-	listener, err := net.Listen("tcp", l.addr)
-	if err != nil {
-		return err
-	}
+// accept starts to accept connections. The caller holds mu, or l is new.
+func (l *Link) accept(listener net.Listener) {
 	l.listener = listener
 	l.running.Go(func() {
 		for {
@@ -199,7 +207,6 @@ func (l *Link) listen() error {
 			l.running.Go(func() { l.serve(listener, client) })
 		}
 	})
-	return nil
 }
 
 // serve owns client, and returns when the connection has ended.
