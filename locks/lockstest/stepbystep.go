@@ -18,6 +18,7 @@ type entry struct {
 	cancel context.CancelFunc
 	got    chan outcome
 	lease  locks.Lease // once it is known
+	buried bool        // somebody was granted before whose turn was later
 }
 
 type outcome struct {
@@ -119,7 +120,7 @@ func (p *play) try(c *client, shared bool) {
 	lease, err := c.way(shared, true)(p.ctx, p.resource)
 	at := time.Now()
 	switch fits := p.fits(len(p.queue), shared); {
-	case err == nil && !fits:
+	case err == nil && !fits && !p.buried(len(p.queue), shared):
 		p.Fatalf("%s got %v, and has to wait", name, lease.Token())
 	case err == nil:
 		p.demand(p.judge.granted(lease, at))
@@ -135,8 +136,9 @@ func (p *play) try(c *client, shared bool) {
 
 // depart has an entry leave: a holder releases, a waiter gives up.
 func (p *play) depart(e *entry) {
-	p.queue = slices.DeleteFunc(p.queue, func(other *entry) bool { return other == e })
 	p.say("%s leaves", e.name)
+	i := slices.Index(p.queue, e)
+	defer func() { p.queue = slices.Delete(p.queue, i, i+1) }()
 	if e.lease != nil {
 		p.judge.leaves(e.lease)
 		switch err := e.lease.Release(p.ctx); {
@@ -149,8 +151,12 @@ func (p *play) depart(e *entry) {
 	}
 	e.cancel()
 	switch o := p.outcome(e); {
-	case o.lease != nil:
+	case o.lease != nil && !p.fits(i, e.shared) && !p.buried(i, e.shared):
 		p.Fatalf("%s gave up waiting and got %v out of turn", e.name, o.lease.Token())
+	case o.lease != nil:
+		p.demand(p.judge.granted(o.lease, o.at))
+		p.judge.leaves(o.lease)
+		p.release(o.lease)
 	case errors.Is(o.err, context.Canceled):
 		p.judge.count("cancelled")
 	case !e.client.mayGet(o.err):
@@ -204,41 +210,18 @@ func (p *play) crash(c *client) {
 // settle waits until those hold the lock who do in the model, and nobody else
 // is there.
 func (p *play) settle() {
-	for i := 0; i < len(p.queue); i++ {
-		e := p.queue[i]
-		var o outcome
-		switch {
-		case e.lease != nil:
-			if e.lease.Err() != nil && e.client.mortal { // too slow: its time was over
-				p.remove(i, e)
-				i = -1
-			}
-			continue
-		case p.fits(i, e.shared):
-			o = p.outcome(e)
-		default:
-			select {
-			case o = <-e.got:
-			default:
-				continue
-			}
-			if o.lease != nil {
-				p.Fatalf("%s was granted %v out of turn", e.name, o.lease.Token())
+	p.eventually(func() bool {
+		settled := true
+		for i := 0; i < len(p.queue); i++ {
+			switch gone, granted := p.look(i); {
+			case gone:
+				i = -1 // those behind it may be granted now
+			case !granted && p.fits(i, p.queue[i].shared):
+				settled = false
 			}
 		}
-		if o.err != nil {
-			if !e.client.mayGet(o.err) {
-				p.Fatalf("%s: %v", e.name, o.err)
-			}
-			p.remove(i, e)
-			i = -1 // those behind it may be granted now
-			continue
-		}
-		p.demand(p.judge.granted(o.lease, o.at))
-		p.say("%s is granted", e.name)
-		e.lease = o.lease
-	}
-	p.entries(len(p.queue))
+		return settled && p.service.Entries(p, p.resource) == len(p.queue)
+	}, "service and model do not meet: %s", p)
 	for _, e := range p.queue {
 		if e.lease != nil && !e.client.mortal {
 			p.held(e.lease)
@@ -246,7 +229,63 @@ func (p *play) settle() {
 	}
 }
 
-func (p *play) remove(i int, e *entry) {
+// String says what the model is, and what the service.
+func (p *play) String() string {
+	var names []string
+	for _, e := range p.queue {
+		names = append(names, fmt.Sprintf("%s (client %d, granted %v)", e.name, slices.Index(p.clients, e.client), e.lease != nil))
+	}
+	return fmt.Sprintf("service has %d entries, model %q", p.service.Entries(p, p.resource), names)
+}
+
+// look sees what became of the i-th of the queue.
+func (p *play) look(i int) (gone, granted bool) {
+	e := p.queue[i]
+	if e.lease != nil {
+		if e.client.mortal && !holdsAt(e.lease, time.Now()) { // this machine was too slow to keep it
+			p.remove(i)
+			return true, false
+		}
+		return false, true
+	}
+	select {
+	case o := <-e.got:
+		if o.err != nil {
+			if !e.client.mayGet(o.err) {
+				p.Fatalf("%s: %v", e.name, o.err)
+			}
+			p.remove(i)
+			return true, false
+		}
+		if e.buried || !p.fits(i, e.shared) && !p.buried(i, e.shared) {
+			p.Fatalf("%s was granted %v out of turn", e.name, o.lease.Token())
+		}
+		p.demand(p.judge.granted(o.lease, o.at))
+		p.say("%s is granted", e.name)
+		e.lease = o.lease
+		return false, true
+	default:
+		return false, false
+	}
+}
+
+// buried reports whether all that are before the i-th of the queue and exclude it
+// may have lost their places meanwhile. Then they must have.
+func (p *play) buried(i int, shared bool) bool {
+	for _, before := range p.queue[:i] {
+		if before.shared && shared {
+			continue
+		}
+		if !before.client.mortal && !before.client.flaky || before.lease != nil && holdsAt(before.lease, time.Now()) {
+			return false
+		}
+		before.buried = true
+	}
+	return true
+}
+
+func (p *play) remove(i int) {
+	e := p.queue[i]
 	p.say("%s is gone", e.name)
 	p.judge.count("failed")
 	if e.lease != nil {
