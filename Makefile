@@ -80,8 +80,8 @@ bench: servers ## run the benchmarks, BENCHTIME each
 	  $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: chaos
-chaos: servers ## run the stress tests of test/chaos for CHAOS, and SCHEDULES of each lock service
-	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) ./test/chaos/...
+chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock service
+	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...
 	FENCE_TEST_REQUIRE=1 FENCE_LOCK_SCHEDULES=$(SCHEDULES) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run '^TestConformance/schedules' ./locks/...
 
 .PHONY: lint

@@ -41,6 +41,7 @@ type job struct {
 	TTL      time.Duration `json:"ttl"`
 	Resource string        `json:"resource"`
 	Shared   bool          `json:"shared"`
+	Toil     bool          `json:"toil"` // be a toiler instead
 }
 
 // work is the worker. It believes in its lease, and never looks whether it is lost.
@@ -72,6 +73,15 @@ func work(in io.Reader, out io.Writer) error {
 	store, err := pgstore.New(pool, pgstore.Config{})
 	if err != nil {
 		return err
+	}
+	if j.Toil {
+		ctx, stop := context.WithCancel(ctx)
+		go func() { // ends with the process
+			defer stop()
+			lines.Scan()
+		}()
+		(&toiler{out, service, store, j.TTL}).toil(ctx, j.Resource)
+		return nil
 	}
 	acquire := service.Acquire
 	if j.Shared {
