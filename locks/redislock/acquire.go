@@ -67,12 +67,9 @@ func (le *lease) acquire(ctx context.Context, op string) error {
 // queueUp asks for the lock, and gets it or a place in its queue.
 func (le *lease) queueUp(ctx context.Context, op string) error {
 	l := le.locker
-	ctx, cancel := context.WithTimeout(ctx, max(l.config.TTL, openTimeout))
-	defer cancel()
-	defer context.AfterFunc(le.ctx, cancel)()
-
+	within := max(l.config.TTL, openTimeout)
 	if !l.trusts(ctx, le.keys[0]) {
-		if _, err := l.retry(ctx, func(ctx context.Context) (reply, error) {
+		if _, err := l.retry(ctx, le.ctx, within, func(ctx context.Context) (reply, error) {
 			return reply{}, l.checkPolicy(ctx, le.keys[0])
 		}); err != nil {
 			le.absent = true
@@ -80,7 +77,7 @@ func (le *lease) queueUp(ctx context.Context, op string) error {
 		}
 	}
 	le.doubtful.Store(true) // until there is an answer
-	r, err := le.ask(ctx, op)
+	r, err := le.ask(ctx, le.ctx, within, op)
 	le.doubtful.Store(r.doubtful)
 	if err != nil {
 		return err

@@ -27,7 +27,9 @@
 // release, whether one waits for it or not and however many wait, and a
 // handover takes half a round trip of each side. Messages of Redis may be lost:
 // a waiter also asks by itself, every FallbackPoll, and the first one in the
-// queue when the time of a holder is over.
+// queue when the time of a holder is over. Leases of one Locker that ask at about
+// the same time, held or waiting, do so in one pipeline of up to 100, and each by
+// itself if that fails: 1,000 held locks are two or three requests a second.
 //
 // All keys end by themselves: those of holders and waiters with the last of
 // them, the number a week after the time that it stands for.

@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 )
@@ -16,6 +17,6 @@ func NewAcquisition(l *Locker, resource string) Acquisition {
 
 // Ask sends a request and returns the state that is answered.
 func (a Acquisition) Ask(ctx context.Context, op string) (string, error) {
-	r, err := a.lease.ask(ctx, op)
+	r, err := a.lease.ask(ctx, ctx, time.Minute, op)
 	return r.state, err
 }

@@ -46,13 +46,14 @@ type lease struct {
 	absent   bool // there is nothing in Redis to be given up
 	ending   atomic.Bool
 	released atomic.Bool
-	beating  sync.Mutex // held while keep runs
+	beating  sync.Mutex // held while it is being kept alive
 
 	mu       sync.Mutex
 	sent     time.Time // when the last request that kept it alive was sent
 	deadline time.Time
 	expiry   *time.Timer // fires at deadline
-	beat     *time.Timer // starts keep
+	beat     *time.Timer // starts renew
+	early    time.Time   // when that may be, if another lease is renewed
 }
 
 // newLease makes a lease that nobody knows yet.
@@ -108,9 +109,7 @@ func (le *lease) Release(ctx context.Context) error {
 	if ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
-	found, err := le.leave(ctx)
+	found, err := le.leave(ctx, releaseTimeout)
 	switch {
 	case err != nil:
 		le.sweep()
@@ -168,10 +167,12 @@ func (le *lease) heard(r reply) {
 	le.locker.listen()
 	poll := le.locker.config.FallbackPoll
 	poll = poll*3/4 + rand.N(poll/4) //nolint:gosec // waiters that came together spread
-	if r.wait >= 0 {
-		poll = min(poll, r.wait+time.Millisecond)
+	early := poll * 3 / 4
+	if r.wait >= 0 && r.wait < poll {
+		poll = r.wait + time.Millisecond
+		early = poll
 	}
-	le.schedule(poll)
+	le.schedule(early, poll)
 }
 
 // extend moves the deadline: what keeps the lease alive was sent at that time,
@@ -188,7 +189,7 @@ func (le *lease) extend(sent time.Time) {
 	case le.ending.Load():
 	case le.expiry == nil:
 		le.expiry = time.AfterFunc(time.Until(le.deadline), le.expireIfDue)
-		le.beat = time.AfterFunc(le.locker.config.TTL, func() { le.locker.spawn(le.keep) })
+		le.beat = time.AfterFunc(le.locker.config.TTL, func() { le.locker.spawn(le.renew) })
 	default:
 		le.expiry.Reset(time.Until(le.deadline))
 	}
@@ -206,7 +207,7 @@ func (le *lease) grant(number int64) {
 		close(le.granted)
 	}
 	first := le.token.Number
-	next := time.Until(le.sent.Add(le.locker.config.TTL / 3))
+	age := time.Since(le.sent)
 	le.mu.Unlock()
 	if number != first {
 		le.doubtful.Store(true)
@@ -214,58 +215,29 @@ func (le *lease) grant(number int64) {
 		le.locker.spawn(le.giveBack)
 		return
 	}
-	le.schedule(next)
+	ttl := le.locker.config.TTL
+	le.schedule(ttl/4-age, ttl/3-age)
 }
 
-// schedule has keep run after d.
-func (le *lease) schedule(d time.Duration) {
+// schedule has renew run after late, or together with another lease's after early.
+func (le *lease) schedule(early, late time.Duration) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
 	if !le.ending.Load() && le.beat != nil {
-		le.beat.Reset(d)
-	}
-}
-
-// keep keeps the lease alive, and asks whether it is granted.
-func (le *lease) keep() {
-	if !le.beating.TryLock() {
-		return // the one that runs schedules the next
-	}
-	r, err := le.askToKeep()
-	le.beating.Unlock()
-	switch {
-	case err != nil || le.ctx.Err() != nil:
-	case r.state == isGranted || r.state == isWaiting:
-		le.heard(r)
-	default:
-		le.lose(errGone)
-	}
-}
-
-// askToKeep asks until the lease is over: also what is no passing trouble for
-// Redis, like a lack of memory, may pass in time.
-func (le *lease) askToKeep() (reply, error) {
-	for {
-		r, err := le.ask(le.ctx, opKeep)
-		if err == nil || le.ctx.Err() != nil {
-			return r, err
-		}
-		le.locker.config.Logger.Warn("keep lock alive", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
-		if !sleep(le.ctx, maxPause) {
-			return r, err
-		}
+		le.early = time.Now().Add(early)
+		le.beat.Reset(late)
 	}
 }
 
 // leave gives up the lock or the place in its queue for good, and reports
 // whether it was there. Where a request to acquire may still be on its way it
 // is kept from bringing it back: nobody would hold that lock (I8).
-func (le *lease) leave(ctx context.Context) (found bool, err error) {
+func (le *lease) leave(ctx context.Context, within time.Duration) (found bool, err error) {
 	op := opLeave
 	if le.doubtful.Load() {
 		op = opBury
 	}
-	r, err := le.ask(ctx, op)
+	r, err := le.ask(ctx, le.locker.ctx, within, op)
 	// What an attempt that was not answered gave up was there.
 	return r.state == isLeft || r.doubtful, err
 }
@@ -284,9 +256,7 @@ func (le *lease) sweep() {
 // is over there.
 func (le *lease) giveBack() {
 	l := le.locker
-	ctx, cancel := context.WithTimeout(l.ctx, l.config.TTL)
-	defer cancel()
-	if _, err := le.leave(ctx); err != nil && l.ctx.Err() == nil {
+	if _, err := le.leave(l.ctx, l.config.TTL); err != nil && l.ctx.Err() == nil {
 		l.config.Logger.Warn("give up lock", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
 	}
 }

@@ -5,12 +5,34 @@
 --   UNTIL   zset:   until when each of both is alive, in ms by this clock
 --   GRAVE   string: there if this acquisition must not come (back) to life
 -- A member is its mode, x or s, its holder, ":", and the locker that it is of.
+--
+-- The two usual cases come first, and what they do not need after them: to make
+-- the functions of a script takes as long as some calls.
+--
+-- Redis looks whether its memory is full before the first write of a script
+-- only. What takes nothing new begins with one that is always allowed, so that
+-- it can be done with full memory too: to leave with HDEL, to live on with
+-- PEXPIREAT.
 local NUMBER, HELD, QUEUE, UNTIL, GRAVE = unpack(KEYS)
 local op, me, ttl, floor, channel = unpack(ARGV)
 
 -- How long a number is kept that nobody uses: after a clock has been set back
 -- by less than that, numbers rise on.
 local KEEP = 7 * 24 * 3600 * 1000
+
+-- forget says whether member was there.
+local function forget(member)
+  local there = redis.call('HDEL', HELD, member) == 1 or redis.call('ZREM', QUEUE, member) == 1
+  redis.call('ZREM', UNTIL, member)
+  return there
+end
+
+local leaves, left = op == 'leave' or op == 'bury', nil
+if leaves then
+  left = {forget(me) and 'left' or 'gone'}
+  if op == 'bury' then redis.call('SET', GRAVE, '1', 'PX', ttl) end
+  if redis.call('EXISTS', QUEUE) == 0 then return left end
+end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -22,8 +44,6 @@ local function below(a, b)
   if #a ~= #b then return #a < #b end
   return a < b
 end
-
-local function exclusive(member) return string.sub(member, 1, 1) == 'x' end
 
 -- lapse lets the number go when it has long been below the clock.
 local function lapse(number)
@@ -41,7 +61,8 @@ local function raise()
   end
 end
 
--- mint returns max(NUMBER, clock) + 1.
+-- mint returns max(NUMBER, clock) + 1. It comes before anything else is done
+-- for a grant: if it fails there is no trace of a lock.
 local function mint()
   if below(redis.call('GET', NUMBER) or '0', micros) then
     local number = string.format('%.0f', micros + 1)
@@ -54,25 +75,25 @@ local function mint()
   return number
 end
 
--- linger has the keys outlive everybody in them, and not for ever.
-local function linger()
+-- Where there is nobody this does what the rest would do.
+if (op == 'acquire' or op == 'try') and redis.call('EXISTS', UNTIL, HELD, QUEUE, GRAVE) == 0 then
+  if floor ~= '0' then raise() end
+  local number = mint()
+  redis.call('ZADD', UNTIL, now + ttl, me)
+  redis.call('HSET', HELD, me, number)
+  redis.call('PEXPIREAT', UNTIL, now + ttl + 1000)
+  redis.call('PEXPIREAT', HELD, now + ttl + 1000)
+  return {'granted', number}
+end
+
+local function exclusive(member) return string.sub(member, 1, 1) == 'x' end
+
+-- linger has keys outlive everybody in them, and not for ever.
+local function linger(...)
   local last = redis.call('ZREVRANGE', UNTIL, 0, 0, 'WITHSCORES')[2]
   if not last then return end
-  for _, key in ipairs({HELD, QUEUE, UNTIL}) do
+  for _, key in ipairs({...}) do
     redis.call('PEXPIREAT', key, last + 1000)
-  end
-end
-
--- forget says whether member was there.
-local function forget(member)
-  local there = redis.call('HDEL', HELD, member) == 1 or redis.call('ZREM', QUEUE, member) == 1
-  redis.call('ZREM', UNTIL, member)
-  return there
-end
-
-local function purge()
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', UNTIL, '-inf', now)) do
-    forget(member)
   end
 end
 
@@ -84,55 +105,31 @@ local function fits(member)
   return holders > 1 or not exclusive(redis.call('HKEYS', HELD)[1])
 end
 
--- hold gives the lock to member, under a number that is made before anything
--- else is done: if that fails there is no trace of a lock.
-local function hold(member, number)
-  redis.call('HSET', HELD, member, number)
-  redis.call('ZREM', QUEUE, member)
-  linger()
-end
-
 -- advance grants to those whose turn it is, and tells them.
 local function advance()
   while true do
     local head = redis.call('ZRANGE', QUEUE, 0, 0)[1]
     if not head or not fits(head) then return end
     local number = mint()
-    hold(head, number)
+    redis.call('HSET', HELD, head, number)
+    redis.call('ZREM', QUEUE, head)
+    linger(HELD)
     if head ~= me then
       -- May fail: then they find out when they ask.
       redis.pcall('PUBLISH', channel .. string.match(head, ':(.*)$'), head .. ' ' .. number)
     end
+    if exclusive(head) then return end
   end
 end
 
--- Redis looks whether its memory is full before the first write of a script
--- only. What takes nothing new begins with one that is always allowed, so that
--- it can be done with full memory too: to leave with HDEL, to live on with
--- PEXPIREAT.
-
-if op == 'leave' or op == 'bury' then
-  local there = forget(me)
-  if op == 'bury' then redis.call('SET', GRAVE, '1', 'PX', ttl) end
-  if redis.call('EXISTS', QUEUE) == 1 then
-    purge()
-    advance()
-  end
-  return {there and 'left' or 'gone'}
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', UNTIL, '-inf', now)) do
+  forget(member)
+end
+if leaves then
+  advance()
+  return left
 end
 
--- The usual case, and the same as what follows would do: there is nobody.
-if op ~= 'keep' and redis.call('EXISTS', UNTIL, HELD, QUEUE, GRAVE) == 0 then
-  if floor ~= '0' then raise() end
-  local number = mint()
-  redis.call('ZADD', UNTIL, now + ttl, me)
-  redis.call('HSET', HELD, me, number)
-  redis.call('PEXPIREAT', UNTIL, now + ttl + 1000)
-  redis.call('PEXPIREAT', HELD, now + ttl + 1000)
-  return {'granted', number}
-end
-
-purge()
 if redis.call('HGET', HELD, me) or redis.call('ZSCORE', QUEUE, me) then
   redis.call('PEXPIREAT', UNTIL, now + ttl + 1000)
   redis.call('ZADD', UNTIL, now + ttl, me)
@@ -147,13 +144,13 @@ else
   local number = free and mint()
   redis.call('ZADD', UNTIL, now + ttl, me)
   if free then
-    hold(me, number)
-    return {'granted', number}
+    redis.call('HSET', HELD, me, number)
+  else
+    local last = redis.call('ZREVRANGE', QUEUE, 0, 0, 'WITHSCORES')[2] or 0
+    redis.call('ZADD', QUEUE, last + 1, me)
   end
-  local last = redis.call('ZREVRANGE', QUEUE, 0, 0, 'WITHSCORES')[2] or 0
-  redis.call('ZADD', QUEUE, last + 1, me)
 end
-linger()
+linger(UNTIL, HELD, QUEUE)
 
 local number = redis.call('HGET', HELD, me)
 if number then return {'granted', number} end

@@ -25,6 +25,7 @@ type Locker struct {
 	hash     string // of lock.lua
 	name     string // tells this locker from others
 	channels string // prefix of the channels on which lockers are woken
+	prompt   bool   // the client ends a request in time
 	checked  sync.Map
 	// ctx ends with the locker.
 	ctx    context.Context
@@ -42,21 +43,22 @@ type Locker struct {
 
 // New returns a Locker that uses client, which stays the caller's: it must
 // outlive the Locker. The client is one of a single server, of a primary found
-// by Sentinel, or of a Cluster, and has a ReadTimeout. With its option
-// ContextTimeoutEnabled a request to a Redis that hangs ends when it is given
-// up; without, it goes on in the background for as long as the client's timeouts
-// let it. Nothing is sent to Redis yet.
+// by Sentinel, or of a Cluster, and has a ReadTimeout. Its option
+// ContextTimeoutEnabled makes requests faster, and one to a Redis that hangs ends
+// when it is given up; without, it goes on in the background for as long as the
+// client's timeouts let it. Nothing is sent to Redis yet.
 func New(client goredis.UniversalClient, config Config) (*Locker, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	var timeout time.Duration
+	var prompt bool
 	switch client := client.(type) {
 	case *goredis.Client:
-		timeout = client.Options().ReadTimeout
+		timeout, prompt = client.Options().ReadTimeout, client.Options().ContextTimeoutEnabled
 	case *goredis.ClusterClient:
-		timeout = client.Options().ReadTimeout
+		timeout, prompt = client.Options().ReadTimeout, client.Options().ContextTimeoutEnabled
 	case *goredis.Ring:
 		return nil, errors.New("redislock: a Ring moves locks to another server while they are held")
 	default:
@@ -71,6 +73,7 @@ func New(client goredis.UniversalClient, config Config) (*Locker, error) {
 		hash:     goredis.NewScript(source).Hash(),
 		name:     locks.NewID(),
 		channels: config.Prefix + "wake:",
+		prompt:   prompt,
 		leases:   map[string]*lease{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -124,7 +127,7 @@ func (l *Locker) Close() error {
 	var leaving sync.WaitGroup
 	for i, le := range ended {
 		leaving.Go(func() {
-			if _, err := le.leave(l.ctx); err != nil {
+			if _, err := le.leave(l.ctx, leaveTimeout); err != nil {
 				errs[i] = fmt.Errorf("release %q: %w", le.token.Resource, err)
 			}
 		})

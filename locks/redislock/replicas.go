@@ -19,10 +19,7 @@ func (le *lease) replicate(ctx context.Context) error {
 	if l.config.Replicas == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(l.config.TTL, openTimeout))
-	defer cancel()
-	defer context.AfterFunc(le.ctx, cancel)()
-	r, err := l.retry(ctx, le.keepAndWait)
+	r, err := l.retry(ctx, le.ctx, max(l.config.TTL, openTimeout), le.keepAndWait)
 	switch {
 	case le.ctx.Err() != nil:
 		return context.Cause(le.ctx)

@@ -13,6 +13,10 @@ import (
 )
 
 const (
+	// How long an attempt waits for an answer.
+	minLimit = 500 * time.Millisecond
+	maxLimit = 5 * time.Second
+	// How long to wait between attempts.
 	minPause = 20 * time.Millisecond
 	maxPause = 500 * time.Millisecond
 )
@@ -21,33 +25,56 @@ const (
 // does not cut a request short when its ctx ends.
 var errSilent = errors.New("no answer from Redis")
 
-// retry sends a request until it is answered or ctx ends, which must be safe to
-// repeat. An attempt that is not answered is given up after a while, since
-// another connection, or another primary, may answer; then attempts get longer,
-// in case Redis is slow. The reply is marked as doubtful if there was one that
-// was not answered, also if there is an error.
-func (l *Locker) retry(ctx context.Context, request func(ctx context.Context) (reply, error)) (reply, error) {
-	limit := min(max(l.config.TTL/10, 500*time.Millisecond), 5*time.Second)
-	pause := minPause
-	doubtful := false
+// retry sends a request until it is answered, which must be safe to repeat, or
+// until ctx or life ends, and for at most within. An attempt that is not answered
+// is given up after a while, since another connection, or another primary, may
+// answer; then attempts get longer, in case Redis is slow. The reply is marked as
+// doubtful if there was one that was not answered, also if there is an error.
+func (l *Locker) retry(ctx, life context.Context, within time.Duration, request func(ctx context.Context) (reply, error)) (reply, error) {
+	begun := time.Now()
+	r, err := l.once(ctx, life, within, request)
+	if err == nil {
+		return r, nil
+	}
+	doubtful := !answered(err)
+	ctx, cancel := context.WithDeadline(ctx, begun.Add(within))
+	defer cancel()
+	defer context.AfterFunc(life, cancel)()
+	limit, pause := l.limit(), minPause
 	for {
-		r, err := l.bounded(ctx, limit, request)
+		jitter := rand.N(pause) //nolint:gosec // it only spreads the attempts
+		if final(err) || ctx.Err() != nil || !sleep(ctx, pause/2+jitter) {
+			return reply{doubtful: doubtful}, explain(err)
+		}
+		r, err = l.bounded(ctx, life, limit, request)
 		if err == nil {
 			r.doubtful = doubtful
 			return r, nil
 		}
 		doubtful = doubtful || !answered(err)
-		jitter := rand.N(pause) //nolint:gosec // it only spreads the attempts
-		if final(err) || ctx.Err() != nil || !sleep(ctx, pause/2+jitter) {
-			return reply{doubtful: doubtful}, explain(err)
-		}
 		limit, pause = 2*limit, min(2*pause, maxPause)
 	}
 }
 
-// bounded returns when request does, when ctx ends, or after limit. In the last
-// two cases request goes on, for as long as the timeouts of the client let it.
-func (l *Locker) bounded(ctx context.Context, limit time.Duration, request func(ctx context.Context) (reply, error)) (reply, error) {
+// once is the first attempt. To wait for it in another goroutine would double what
+// it costs, so it is made in this one where the client can be trusted to end it in
+// time: if Redis is silent, that ctx or life ends is then noticed after minLimit.
+func (l *Locker) once(ctx, life context.Context, within time.Duration, request func(ctx context.Context) (reply, error)) (reply, error) {
+	if !l.prompt {
+		return l.bounded(ctx, life, min(within, l.limit()), request)
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(within, minLimit))
+	defer cancel()
+	return request(ctx)
+}
+
+// limit is how long an attempt waits for an answer at first.
+func (l *Locker) limit() time.Duration { return min(max(l.config.TTL/10, minLimit), maxLimit) }
+
+// bounded returns when request does, when ctx or life ends, or after limit. But
+// for the first case request goes on, for as long as the timeouts of the client
+// let it.
+func (l *Locker) bounded(ctx, life context.Context, limit time.Duration, request func(ctx context.Context) (reply, error)) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	type answer struct {
@@ -65,8 +92,9 @@ func (l *Locker) bounded(ctx context.Context, limit time.Duration, request func(
 	case a := <-done:
 		return a.reply, a.err
 	case <-ctx.Done():
-		return reply{}, fmt.Errorf("%w within %v", errSilent, limit)
+	case <-life.Done():
 	}
+	return reply{}, fmt.Errorf("%w within %v", errSilent, limit)
 }
 
 // sleep reports whether d passed before ctx ended.

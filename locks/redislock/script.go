@@ -122,10 +122,10 @@ func read(cmd attempt) (reply, error) {
 	return r, nil
 }
 
-// ask calls lock.lua until it answers or ctx ends, which is safe: whoever is
-// there already, or gone already, is so once.
-func (le *lease) ask(ctx context.Context, op string) (reply, error) {
-	return le.locker.retry(ctx, func(ctx context.Context) (reply, error) {
+// ask calls lock.lua until it answers, which is safe: whoever is there already, or
+// gone already, is so once. It gives up as retry does.
+func (le *lease) ask(ctx, life context.Context, within time.Duration, op string) (reply, error) {
+	return le.locker.retry(ctx, life, within, func(ctx context.Context) (reply, error) {
 		sent := time.Now()
 		r, err := le.run(ctx, op)
 		r.sent = sent

@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,7 +118,7 @@ func TestPermissions(t *testing.T) {
 		t.Helper()
 		return newLocker(t, s.user(t, name, rules...), redislock.Config{Prefix: s.prefix, FallbackPoll: 50 * time.Millisecond})
 	}
-	least := append(leastRights[:len(leastRights):len(leastRights)], "&"+s.prefix+"*")
+	least := slices.Concat(leastRights, []any{"&" + s.prefix + "*"})
 	for name, test := range map[string]struct {
 		rules []any
 		want  string
@@ -160,7 +161,7 @@ func TestMemoryIsFull(t *testing.T) {
 				}
 			}
 			locker := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr())
-			client := s.user(t, "waiter", append(leastRights[:len(leastRights):len(leastRights)], channels)...)
+			client := s.user(t, "waiter", slices.Concat(leastRights, []any{channels})...)
 			other := newLocker(t, client, redislock.Config{TTL: shortTTL, Prefix: s.prefix, FallbackPoll: 50 * time.Millisecond})
 			held := mustAcquire(t, locker.Acquire, "r")
 			waiting := background(testContext(t), t, other.Acquire, "r")

@@ -93,6 +93,6 @@ func (le *lease) hurry() {
 	select {
 	case <-le.granted:
 	default:
-		le.schedule(0)
+		le.schedule(0, 0)
 	}
 }

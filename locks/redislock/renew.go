@@ -1,0 +1,131 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// maxTogether is how many leases are renewed in one request. Redis does nothing
+// else meanwhile, for a millisecond or two.
+const maxTogether = 100
+
+// renew keeps the lease alive, and asks whether it is granted; and those leases
+// with it whose turn comes soon, in the same request. From then on they go
+// together. A lease that gets no answer that way asks again by itself.
+func (le *lease) renew() {
+	if !le.beating.TryLock() {
+		return // whoever keeps it alive schedules the next time
+	}
+	group := le.locker.soon(le)
+	if len(group) == 1 {
+		le.beating.Unlock()
+		le.keep()
+		return
+	}
+	results := le.locker.renewTogether(group)
+	for i, le := range group {
+		le.beating.Unlock()
+		if i < len(results) && results[i].err == nil {
+			le.kept(results[i].reply)
+		} else {
+			le.locker.spawn(le.keep)
+		}
+	}
+}
+
+// soon returns first and those that may be renewed together with it. Nobody else
+// renews them until they are unlocked.
+func (l *Locker) soon(first *lease) []*lease {
+	group := []*lease{first}
+	now := time.Now()
+	for _, le := range l.all() {
+		if le == first || !le.isEarly(now) || !le.beating.TryLock() {
+			continue
+		}
+		group = append(group, le)
+		if len(group) == maxTogether {
+			break
+		}
+	}
+	return group
+}
+
+func (le *lease) isEarly(now time.Time) bool {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	return !le.early.IsZero() && !now.Before(le.early)
+}
+
+type result struct {
+	reply reply
+	err   error
+}
+
+// renewTogether makes one attempt for all, and returns nothing if that ends
+// without an answer.
+func (l *Locker) renewTogether(group []*lease) []result {
+	results := make([]result, len(group))
+	_, err := l.once(l.ctx, l.ctx, l.config.TTL, func(ctx context.Context) (reply, error) {
+		pipe := l.client.Pipeline()
+		commands := make([]attempt, len(group))
+		var err error
+		for i, le := range group {
+			commands[i] = le.command(ctx, opKeep, true)
+			err = errors.Join(err, pipe.Process(ctx, commands[i]))
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		sent := time.Now()
+		// What fails is told by each command too.
+		_, _ = pipe.Exec(ctx)
+		for i, command := range commands {
+			results[i].reply, results[i].err = read(command)
+			results[i].reply.sent = sent
+		}
+		return reply{}, nil
+	})
+	if err != nil {
+		return nil
+	}
+	return results
+}
+
+// keep keeps the lease alive, and asks whether it is granted.
+func (le *lease) keep() {
+	if !le.beating.TryLock() {
+		return
+	}
+	r, err := le.askToKeep()
+	le.beating.Unlock()
+	if err == nil {
+		le.kept(r)
+	}
+}
+
+// kept takes the answer to a renewal.
+func (le *lease) kept(r reply) {
+	switch {
+	case le.ctx.Err() != nil:
+	case r.state == isGranted || r.state == isWaiting:
+		le.heard(r)
+	default:
+		le.lose(errGone)
+	}
+}
+
+// askToKeep asks until the lease is over: also what is no passing trouble for
+// Redis, like a key that somebody has overwritten, may pass in time.
+func (le *lease) askToKeep() (reply, error) {
+	for {
+		r, err := le.ask(le.ctx, le.ctx, le.locker.config.TTL, opKeep)
+		if err == nil || le.ctx.Err() != nil {
+			return r, err
+		}
+		le.locker.config.Logger.Warn("keep lock alive", keyResource, le.token.Resource, keyHolder, le.token.Holder, keyError, err)
+		if !sleep(le.ctx, maxPause) {
+			return r, err
+		}
+	}
+}
