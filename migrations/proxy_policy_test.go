@@ -222,8 +222,7 @@ func TestBoundToken(t *testing.T) {
 	})
 }
 
-// A role of the owner's own, so that a change to a domain is seen by the
-// sessions that have a statement with it.
+// A change to a domain is seen by the sessions that have a statement with it.
 func TestAlteredDomainIsSeen(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *database) {

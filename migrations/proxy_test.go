@@ -183,6 +183,35 @@ func TestBindHoldsToTheEnd(t *testing.T) {
 	})
 }
 
+// present is the lock that pgstore takes, so that eviction finds both alike.
+func TestPresentIsTheLockOfPgstore(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *database) {
+		conn := d.wired(t)
+		held := func() []string {
+			return list(t, conn, "select format('%s %s %s %s', classid, objid, objsubid, mode) from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'")
+		}
+		for _, tk := range []ticket{{1, 1}, {16384, 1 << 31}, {1<<31 + 5, 1<<32 - 1}, {1<<32 - 1, 1<<63 - 1}, {70000, 0x7123456789abcdef}} {
+			talk(t, conn, simple("begin"))
+			exec(t, conn, presence, tk.seq, tk.epoch)
+			want := held()
+			talk(t, conn, simple("rollback; begin"))
+			ask(t, conn, present.bind(tk), simple("select 1"))
+			if got := held(); len(got) != 1 || !slices.Equal(got, want) {
+				t.Errorf("%v: holds %q, want %q", tk, got, want)
+			}
+			talk(t, conn, simple("rollback"))
+			if got := held(); len(got) != 0 {
+				t.Errorf("%v: still holds %q", tk, got)
+			}
+		}
+		for _, none := range []any{nil, "{}", "{1,NULL}", "{NULL,1}"} { // a session without a ticket has no presence
+			trace, _ := ask(t, conn, present.bind(none), &pgproto3.Sync{})
+			traced(t, fmt.Sprint(none), trace, "E(23514) Z(I)")
+		}
+	})
+}
+
 // The whole of it works for a role that may nothing, after SET ROLE, and in
 // transactions that are read only.
 func TestBindOfAnyRole(t *testing.T) {

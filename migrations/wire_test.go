@@ -49,7 +49,7 @@ func (ds domains) bind(values ...any) []pgproto3.FrontendMessage {
 		case ticket:
 			b.Parameters = append(b.Parameters, fmt.Appendf(nil, "{%d,%d}", v.seq, v.epoch))
 		default:
-			b.Parameters = append(b.Parameters, []byte(fmt.Sprint(v))) // not nil if empty
+			b.Parameters = append(b.Parameters, fmt.Append([]byte{}, v)) // not nil if empty
 		}
 	}
 	return []pgproto3.FrontendMessage{b, &pgproto3.Close{ObjectType: 'P', Name: "_fp"}}
