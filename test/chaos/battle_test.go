@@ -98,6 +98,13 @@ func (b *battle) current() grant {
 	return b.granted
 }
 
+// enough reports whether so much has happened that it tells something.
+func (b *battle) enough() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outcomes["claimed"] >= 10 && b.outcomes["committed"] >= 50 && b.outcomes["TK001"] >= 10
+}
+
 func (b *battle) summary() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -64,6 +64,10 @@ func TestPostgresStress(t *testing.T) {
 		t.Parallel()
 		b := newBattle(t, s, []check{byTicket, byToken, bySetting, byTrigger})
 		b.fight(t, duration(t))
+		// On a slow machine it takes longer until there is something to see.
+		for deadline := time.Now().Add(time.Minute); !b.enough() && time.Now().Before(deadline); {
+			b.fight(t, time.Second)
+		}
 		t.Log(b.summary())
 		if stale := b.staleRows(t); stale != 0 {
 			t.Errorf("%d rows were written under a stale token (I1)", stale)
@@ -71,7 +75,7 @@ func TestPostgresStress(t *testing.T) {
 		for _, wrong := range b.wrong {
 			t.Error(wrong)
 		}
-		if b.outcomes["claimed"] < 10 || b.outcomes["committed"] < 50 || b.outcomes["TK001"] < 10 {
+		if !b.enough() {
 			t.Error("too little happened to tell anything")
 		}
 	})
