@@ -34,7 +34,7 @@ type stress struct {
 // higher one (I1), and who holds the lock is not refused (I3).
 func TestLocksStress(t *testing.T) {
 	t.Parallel()
-	d := 12 * time.Second
+	d := 8 * time.Second
 	if text := os.Getenv(stressEnv); text != "" {
 		d = must(time.ParseDuration(text))(t)
 	}
