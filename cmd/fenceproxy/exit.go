@@ -50,7 +50,8 @@ func exitCodes() *cobra.Command {
    77  denied: a wrong password, a role that may not do this, or a resource that
        refuses the token
    78  schema: fence is not installed, is older than this program needs, or
-       does not work on this server
+       does not work on this server; or config: a mistake in the file, or an
+       address in it that cannot be listened at (serve)
   126  the command is there and cannot be run (exec)
   127  the command is not there (exec)
   130  stopped by SIGINT (Ctrl-C)
