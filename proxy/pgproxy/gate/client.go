@@ -103,10 +103,10 @@ func (m *Machine) before(p Prefix, sync bool) {
 	if p == 0 {
 		return
 	}
-	n := 0
-	if !m.prepared {
+	n, prepares := 0, !m.prepared
+	if prepares {
 		n = OwnStatements
-		m.prepared = true
+		m.prepared, m.batch.settles = true, true // what comes behind it relies on them
 	}
 	for _, each := range []struct {
 		prefix      Prefix
@@ -116,7 +116,7 @@ func (m *Machine) before(p Prefix, sync bool) {
 			n += each.completions
 		}
 	}
-	m.replies.push(reply{kind: ours, n: n, sync: sync, rollback: p&(Leave|Begin) != 0 || m.batch.wrapped})
+	m.replies.push(reply{kind: ours, n: n, sync: sync, prepares: prepares, rollback: p&(Leave|Begin) != 0 || m.batch.wrapped})
 }
 
 // query decides about a Query.
@@ -134,13 +134,13 @@ func (m *Machine) query(text string) Verdict {
 	case m.kind == Pass:
 	case b.began && m.replies.size > 0:
 		return Verdict{Do: Flush} // a failure would have the server skip this
-	case b.wrapped:
+	case b.wrapped, p.procedure && b.began && b.at == idle:
 		p.refusal = refusalUnsynced
 	case m.unsafe && !ascii(text):
 		p.refusal = refusalEncoding
 	}
 	if m.kind == Pass {
-		m.endBatch(p.settles || p.open, query)
+		m.endBatch(p.settles || p.open || b.began, query)
 		return Verdict{}
 	}
 	v := Verdict{}
@@ -167,13 +167,13 @@ func (m *Machine) query(text string) Verdict {
 		m.dirty, m.unresolved = true, ""
 	}
 	m.entered = p.open && !p.fresh && (m.entered || v.Before&^Refusal != 0)
-	m.before(v.Before, v.After == Nothing)
+	m.before(v.Before, true)
 	if v.After != Nothing {
 		m.replies.push(reply{kind: wrapped})
 		m.endBatch(true, commitReply)
 		return v
 	}
-	m.endBatch(v.Before != 0 || p.settles || p.open || b.at != idle, query)
+	m.endBatch(v.Before != 0 || p.settles || p.open || b.at != idle || b.began, query)
 	return v
 }
 
@@ -239,7 +239,7 @@ func (m *Machine) function() Verdict {
 		v.Before = m.check()
 	}
 	m.before(v.Before, true)
-	m.endBatch(v.Before != 0 || b.at != idle, query)
+	m.endBatch(v.Before != 0 || b.at != idle || b.began, query)
 	return v
 }
 

@@ -6,10 +6,12 @@ type reply struct {
 	// n is how many completions it is, of those kinds that are counted: every
 	// message of the extended protocol but Sync and Flush has exactly one.
 	n int
-	// sync: the server skips up to a Sync that is not sent yet, if this fails.
+	// sync: a Query or FunctionCall follows, and no Sync of the client's.
 	sync bool
 	// rollback: if this fails, the block is to be rolled back.
 	rollback bool
+	// prepares: the proxy's own statements are prepared in front of it.
+	prepares bool
 	// number is how many boundaries were sent before this one, of a Sync.
 	number uint64
 }
@@ -112,16 +114,18 @@ func (q *queue) replace(r reply) {
 	}
 }
 
-// skipToSync drops what a server leaves out that skips up to the next Sync, and
-// reports whether that Sync has been sent.
-func (q *queue) skipToSync() bool {
+// skipToSync drops what a server leaves out that skips up to the next Sync. It
+// reports whether that Sync has been sent, and whether the proxy's own statements
+// were to be prepared before it.
+func (q *queue) skipToSync() (sent, unprepared bool) {
 	for q.size > 0 {
 		if q.first().kind == syncReply {
-			return true
+			return true, unprepared
 		}
-		q.pop()
+		r := q.pop()
+		unprepared = unprepared || r.prepares
 	}
-	return false
+	return false, unprepared
 }
 
 // dropSyncs forgets the Syncs before that boundary, and returns how many.

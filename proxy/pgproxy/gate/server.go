@@ -64,9 +64,11 @@ func (m *Machine) Server(kind byte, body []byte) Answer {
 		m.parameter(body)
 		return Answer{}
 	}
+	if r == nil && kind == 'E' {
+		return Answer{} // the last word of a server that shuts down
+	}
 	if r == nil {
-		// A last word, of a server that shuts down; or the start of the session.
-		return Answer{}
+		return Answer{Then: Broken}
 	}
 	switch kind {
 	case 'Z':
@@ -181,7 +183,9 @@ func (m *Machine) failed(body []byte) Answer {
 // skip drops the replies that will not come. If the Sync at which they go on has
 // been sent it is known what to do then.
 func (m *Machine) skip() {
-	if m.replies.skipToSync() {
+	sent, unprepared := m.replies.skipToSync()
+	m.prepared = m.prepared && !unprepared
+	if sent {
 		if m.leaveFailed {
 			m.replies.first().rollback = true
 		}
@@ -197,6 +201,7 @@ func (m *Machine) failedQuery(r reply) Answer {
 	wrappedByUs := false
 	for m.replies.size > 0 {
 		last := m.replies.pop()
+		m.prepared = m.prepared && !last.prepares
 		wrappedByUs = wrappedByUs || last.kind == wrapped
 	}
 	switch {
