@@ -34,7 +34,8 @@ type ZooKeeperServer struct {
 	addr string
 	dir  string
 	java string
-	main string // the class to run
+	main string   // the class to run
+	args []string // of the JVM
 	proc *localserver.Process
 }
 
@@ -44,6 +45,8 @@ type ZooKeeperConfig struct {
 	Sync bool
 	// Settings are further lines of zoo.cfg, by name.
 	Settings map[string]string
+	// Flags are further ones of the JVM.
+	Flags []string
 }
 
 // ZooKeeper returns the server that the tests of this process share. Sessions
@@ -121,7 +124,7 @@ func launchZooKeeper(c ZooKeeperConfig) (*ZooKeeperServer, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &ZooKeeperServer{dir: dir, java: java, main: "ZooKeeperServerMain"}
+	s := &ZooKeeperServer{dir: dir, java: java, main: "ZooKeeperServerMain", args: c.Flags}
 	err = localserver.OnFreePorts(1, func(ports []int) error {
 		s.addr = localserver.Loopback(ports[0])
 		if err := os.WriteFile(s.config(), []byte(c.text(ports[0], s.data())), 0o600); err != nil {
@@ -178,8 +181,9 @@ func (s *ZooKeeperServer) start() error {
 
 // run runs Java itself: Debian's script writes to /var/log and turns JMX on.
 func (s *ZooKeeperServer) run() error {
-	cmd := exec.Command(s.java, "-Xmx256m", "-XX:+UseSerialGC", "-cp", zooKeeperJar,
-		"org.apache.zookeeper.server."+s.main, s.config())
+	args := append([]string{"-Xmx256m", "-XX:+UseSerialGC"}, s.args...)
+	args = append(args, "-cp", zooKeeperJar, "org.apache.zookeeper.server."+s.main, s.config())
+	cmd := exec.Command(s.java, args...)
 	proc, err := localserver.StartLogged(cmd, filepath.Join(s.dir, "log"), syscall.SIGKILL)
 	if err == nil {
 		s.proc = proc
@@ -245,7 +249,7 @@ func fourLetters(ctx context.Context, addr, command string) (string, error) {
 
 // dockerZooKeeper is the last place to look: a server that a test cannot stop.
 func dockerZooKeeper(c ZooKeeperConfig, missing error) (*ZooKeeperServer, func(), error) {
-	if len(c.Settings) > 0 {
+	if len(c.Settings)+len(c.Flags) > 0 {
 		return nil, nil, fmt.Errorf("%w; in a container there are no settings", missing)
 	}
 	port, stop, err := container.Run(container.Config{

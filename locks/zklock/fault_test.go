@@ -175,6 +175,36 @@ func TestContainers(t *testing.T) {
 	mustRelease(t, second)
 }
 
+// TestContainersGo: the server removes the directory of a resource that nobody
+// locks, and never the one of somebody who is about to.
+func TestContainersGo(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartZooKeeper(t, testenv.ZooKeeperConfig{Flags: []string{
+		"-Dznode.container.checkIntervalMs=5", "-Dznode.container.maxPerMinute=60000",
+	}})
+	s := newService(t, server)
+	s.config.Containers = true
+	locker := s.near(t)
+	var last locks.Lease
+	for range 20 {
+		lease := mustAcquire(t, locker.Acquire, "r")
+		if last != nil {
+			wantRising(t, last, lease)
+		}
+		wantHeld(t, lease)
+		mustRelease(t, lease)
+		last = lease
+		await(t, func() bool { return !slices.Contains(s.children(t, s.root), "r") })
+	}
+	// With a removal at any moment.
+	for range 300 {
+		lease := mustAcquire(t, locker.Acquire, "r")
+		wantRising(t, last, lease)
+		mustRelease(t, lease)
+		last = lease
+	}
+}
+
 // TestIssuerIsDeleted: whoever removes the issuer makes the next grant have
 // another, also if it was waited for.
 func TestIssuerIsDeleted(t *testing.T) {

@@ -27,6 +27,14 @@ var ErrExpired = fmt.Errorf("%w: its session has expired in ZooKeeper", locks.Er
 
 var errNoServer = errors.New("no server answers")
 
+// noServer is errNoServer, with why a connection could not be made if that is known.
+func noServer(refused error) error {
+	if refused == nil {
+		return errNoServer
+	}
+	return fmt.Errorf("%w: %w", errNoServer, refused)
+}
+
 // Config says how to reach ZooKeeper.
 type Config struct {
 	// Servers are the members of the ensemble, host:port. Names are resolved
@@ -68,6 +76,7 @@ type Session struct {
 	mu          sync.Mutex
 	calls       sync.WaitGroup // none is added when the session is over
 	wire        *wire          // the newest connection
+	refused     error          // why one could not be made
 	connections int            // that a server has greeted
 	closed      bool           // the server said so
 	watches     map[string][]*Watch
@@ -109,7 +118,9 @@ func (s *Session) establish(ctx context.Context) error {
 	select {
 	case <-s.opened:
 	case <-ctx.Done():
-		return errNoServer
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return noServer(s.refused)
 	}
 	for _, auth := range s.config.Auth {
 		err := s.Retry(ctx, func() error {
@@ -133,6 +144,9 @@ func (s *Session) connect(network, addr string, timeout time.Duration) (net.Conn
 	defer cancel()
 	conn, err := s.config.dial(ctx, network, addr)
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refused = err
 		return nil, err
 	}
 	w := newWire(s, conn)
