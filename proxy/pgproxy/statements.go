@@ -95,6 +95,7 @@ func (o *own) appendRun(dst []byte, statement int, parameters ...[]byte) []byte 
 // is another one: that of a check that failed is there until the block ends.
 func (o *own) appendOnce(dst []byte, text string, parameters ...[]byte) []byte {
 	name := o.portal + "_once"
+	dst = pgwire.AppendClosePortal(dst, name) // one that failed stays until its transaction ends
 	dst = pgwire.AppendCloseStatement(dst, name)
 	dst = pgwire.AppendParse(dst, name, text)
 	dst = pgwire.AppendBind(dst, name, name, parameters...)
