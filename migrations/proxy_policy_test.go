@@ -158,6 +158,11 @@ func TestReadOnlyStays(t *testing.T) {
 			"do $$ begin perform set_config('transaction_read_only', 'off', true); end $$": "25001", "reset all": "25006", "set default_transaction_read_only = off": "25006",
 			"savepoint x; rollback to x": "25006", "savepoint x; release x": "25006", "savepoint x; set local transaction_read_only = on; rollback to x": "25006",
 		}
+		trace, _ := ask(t, s.old, enters.bind("read-only"), simple("set transaction read write"))
+		traced(t, "autocommit", trace, "2 3 N(25P01) E(25001) Z(I)")
+		if got := query[string](t, s.old, "show transaction_read_only"); got != "off" {
+			t.Errorf("the next transaction is read only: %s", got)
+		}
 		resets := []string{"reset transaction_read_only", "set transaction_read_only to default", "do $$ begin set local transaction_read_only to default; end $$"}
 		for _, way := range resets {
 			ways[way] = "0A000"
