@@ -74,9 +74,7 @@ func Start(c Config) (*Process, error) {
 		err = errors.New("it does not speak")
 	}
 	if err != nil {
-		p.socket.Close()
-		_, waitErr := p.warden.Wait()
-		return nil, errors.Join(err, waitErr)
+		return nil, p.abandon(err)
 	}
 	p.pid = first.Started
 	for _, fd := range []int{0, 1} {
@@ -86,6 +84,18 @@ func Start(c Config) (*Process, error) {
 	}
 	go p.listen(reports)
 	return p, nil
+}
+
+// abandon ends a warden that has started nothing, or so it says: if it died,
+// then perhaps behind a program that it had started already.
+func (p *Process) abandon(why error) error {
+	p.socket.Close()
+	state, err := p.warden.Wait()
+	if err == nil && state.Success() {
+		return why
+	}
+	rescue()
+	return errors.Join(fmt.Errorf("warden died: %v", state), err)
 }
 
 func (p *Process) startWarden(c *Config) error {

@@ -140,6 +140,21 @@ func TestWardenKilled(t *testing.T) {
 	s.ends("code=0 signal=9 stopped=true err=warden died: signal: killed")
 }
 
+// The program is there, and nobody has said so: it must not be taken for one
+// that could not be started.
+func TestWardenKilledBeforeItsReport(t *testing.T) {
+	t.Parallel()
+	s := open(t, order{Script: family + "wait", Mute: true})
+	if got := s.line(s.told); got != "not started: warden died: signal: killed" {
+		t.Errorf("the supervisor tells %q", got)
+	}
+	for _, pid := range s.alive() {
+		if pid != s.cmd.Process.Pid {
+			t.Errorf("process %d is alive: %s", pid, read(pid, "cmdline"))
+		}
+	}
+}
+
 // A warden that hangs must not keep a supervisor that was stopped from being
 // continued, and the other way round: the program is told to stop often, and
 // nobody listens.

@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		return
+	case "mute":
+		beMute(os.Args[1], os.Args[3], os.Args[4:])
+		return
 	case "supervisor":
 		supervise()
 		return
@@ -50,6 +53,7 @@ type order struct {
 	Term   time.Duration `json:"term"` // from the start
 	Kill   time.Duration `json:"kill"`
 	Grace  time.Duration `json:"grace"`
+	Mute   bool          `json:"mute"` // the warden dies when the script says that it is up
 }
 
 // supervise tells on standard error what happens, a line each. SIGUSR1 makes it
@@ -61,7 +65,11 @@ func supervise() {
 	}
 	// Set, not appended: a second value could be the one that is not seen, and
 	// every warden would then be a supervisor with a warden of its own.
-	if err := os.Setenv(roleEnv, "warden"); err != nil {
+	role := "warden"
+	if o.Mute {
+		role = "mute"
+	}
+	if err := os.Setenv(roleEnv, role); err != nil {
 		panic(err)
 	}
 	signals := make(chan os.Signal, 1)
@@ -75,7 +83,8 @@ func supervise() {
 		Grace:  o.Grace,
 	})
 	if err != nil {
-		panic(err)
+		fmt.Fprintln(os.Stderr, "not started:", err)
+		return
 	}
 	fmt.Fprintln(os.Stderr, "started", p.PID())
 	go func() {
@@ -94,6 +103,28 @@ func supervise() {
 	fmt.Fprintf(os.Stderr, "end code=%d signal=%d stopped=%v err=%v\n", end.Code, int(end.Signal), end.Stopped, err)
 }
 
+// beMute is a warden that dies between the start of a program and the report of
+// it.
+func beMute(socket, path string, argv []string) {
+	fd, err := strconv.Atoi(socket)
+	if err != nil {
+		panic(err)
+	}
+	syscall.CloseOnExec(fd)
+	out, in, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	if _, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, in, os.Stderr}}); err != nil {
+		panic(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		panic(err)
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
 // scene is a supervisor with all that it started.
 type scene struct {
 	t      *testing.T
@@ -105,7 +136,17 @@ type scene struct {
 	began  time.Time
 }
 
+// play runs a scene until the script has started.
 func play(t *testing.T, o order) *scene {
+	t.Helper()
+	s := open(t, o)
+	if _, err := fmt.Sscanf(s.line(s.told), "started %d", &s.pid); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func open(t *testing.T, o order) *scene {
 	t.Helper()
 	s := &scene{t: t, marker: rand.Text(), began: time.Now()}
 	if o.Term == 0 {
@@ -139,9 +180,6 @@ func play(t *testing.T, o order) *scene {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	if _, err := fmt.Sscanf(s.line(s.told), "started %d", &s.pid); err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 
