@@ -80,6 +80,9 @@ func TestTamperingFailsClosed(t *testing.T) {
 					s.r.writer(34): {"TK004": level == "read committed", "TK001": level != "read committed"},
 				} {
 					for _, form := range forms[1:] {
+						if form.name == "bind" && (name == "row's epoch" || name == "sequence dropped") {
+							continue // looks at the ticket first, as that form does
+						}
 						s.begin(t, s.old, level)
 						err := form.check(t.Context(), s.old, token, tk)
 						if !want[stateOf(err)] {
@@ -104,7 +107,7 @@ func TestTamperingFailsClosed(t *testing.T) {
 					t.Errorf("%s: the current holder is refused (I3): %v", name, describe(err))
 				}
 				state := "TK001"
-				if name == "sequence dropped" && form.name == "ticket" {
+				if name == "sequence dropped" && (form.name == "ticket" || form.name == "bind") {
 					state = "XX000" // no such relation
 				}
 				mustBe(t, form.check(t.Context(), s.old, s.r.writer(33), s.ticket), state, name)

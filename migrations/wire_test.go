@@ -65,7 +65,11 @@ func bindCheck(ctx context.Context, conn *pgx.Conn, token string, tk ticket) err
 	if err := first.prepare(ctx, conn); err != nil {
 		return err
 	}
-	_, failure, err := exchange(ctx, conn, append(first.bind(token, tk), &pgproto3.Sync{})...)
+	check := first.bind(token, tk)
+	if tk == (ticket{}) {
+		check = first.bind(token, nil)
+	}
+	_, failure, err := exchange(ctx, conn, append(check, &pgproto3.Sync{})...)
 	if _, closeErr := exchangeClose(ctx, conn, first.statement()); err == nil {
 		err = closeErr
 	}
