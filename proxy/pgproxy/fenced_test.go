@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -29,35 +28,47 @@ type scene struct {
 
 func newScene(t *testing.T, s *testenv.PostgresServer, c Config) *scene {
 	t.Helper()
-	direct := s.Database(t)
-	if err := migrations.Up(t.Context(), direct, migrations.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	sc := &scene{t: t, url: direct}
-	sc.exec(sc.connect(direct), "CREATE TABLE t (id int PRIMARY KEY, v text)")
+	sc := &scene{t: t, url: installed(t, s)}
+	sc.exec(sc.connect(sc.url), "CREATE TABLE t (id int PRIMARY KEY, v text)")
 	c.Upstream.Address = s.Addr()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
+	sc.addr, sc.server = serveProxy(t, c)
+	return sc
+}
+
+// installed is the URL of a database with the fence.
+func installed(tb testing.TB, s *testenv.PostgresServer) string {
+	tb.Helper()
+	dsn := s.Database(tb)
+	if err := migrations.Up(tb.Context(), dsn, migrations.Config{}); err != nil {
+		tb.Fatal(err)
+	}
+	return dsn
+}
+
+// serveProxy runs a proxy until the test ends, and returns its address.
+func serveProxy(tb testing.TB, c Config) (addr string, server *Server) {
+	tb.Helper()
 	server, err := New(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	ln, err := Listen(t.Context(), "127.0.0.1:0", 0)
+	ln, err := Listen(tb.Context(), "127.0.0.1:0", 0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, ln) }()
-	t.Cleanup(sync.OnceFunc(func() {
+	tb.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
+			tb.Errorf("Serve: %v", err)
 		}
-	}))
-	sc.addr, sc.server = ln.Addr().String(), server
-	return sc
+	})
+	return ln.Addr().String(), server
 }
 
 // token makes the next token of orders.
