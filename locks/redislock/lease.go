@@ -216,7 +216,8 @@ func (le *lease) grant(number int64) {
 		return
 	}
 	ttl := le.locker.config.TTL
-	le.schedule(ttl/4-age, ttl/3-age)
+	spread := rand.N(ttl / 24) //nolint:gosec // the first of those that go together takes the others along
+	le.schedule(ttl/4-age, ttl/3-spread-age)
 }
 
 // schedule has renew run after late, or together with another lease's after early.

@@ -39,6 +39,7 @@ type Locker struct {
 	calls     sync.WaitGroup    // of Acquire and Release
 	sweeps    sync.WaitGroup    // that such a call has left behind
 	wg        sync.WaitGroup    // all goroutines
+	gathering sync.Mutex        // held while leases that go together are found
 }
 
 // New returns a Locker that uses client, which stays the caller's: it must

@@ -27,12 +27,24 @@ const (
 	issuer   = "test-redis"
 )
 
-func TestConformance(t *testing.T) {
-	t.Parallel()
+func TestConformance(t *testing.T) { t.Parallel(); exercise(t, false) }
+
+// TestConformancePrompt: with a client that ends a request in time.
+func TestConformancePrompt(t *testing.T) { t.Parallel(); exercise(t, true) }
+
+func exercise(t *testing.T, prompt bool) {
+	t.Helper()
+	open := func(tb testing.TB, redis *testenv.RedisServer) lockstest.Service {
+		tb.Helper()
+		s := newService(tb, redis)
+		s.prompt = prompt
+		return s
+	}
 	lockstest.Exercise(t, lockstest.Backend{
-		Shared: func(tb testing.TB) lockstest.Service { return newService(tb, testenv.Redis(tb)) },
+		Shared: func(tb testing.TB) lockstest.Service { tb.Helper(); return open(tb, testenv.Redis(tb)) },
 		Private: func(tb testing.TB) lockstest.Service {
-			return newService(tb, testenv.StartRedis(tb, testenv.RedisConfig{Persist: true}))
+			tb.Helper()
+			return open(tb, testenv.StartRedis(tb, testenv.RedisConfig{Persist: true}))
 		},
 		Link:   func(tb testing.TB, target string) lockstest.Link { return newLink(tb, target) },
 		Counts: isScript,
@@ -54,6 +66,7 @@ type service struct {
 	redis  *testenv.RedisServer
 	prefix string
 	client *goredis.Client
+	prompt bool // lockers get clients with ContextTimeoutEnabled
 }
 
 func newService(tb testing.TB, redis *testenv.RedisServer) *service {
@@ -79,7 +92,9 @@ func (s *service) Open(tb testing.TB, addr string, ttl time.Duration) locks.Lock
 func (s *service) locker(tb testing.TB, config redislock.Config, addr string) *redislock.Locker {
 	tb.Helper()
 	config.Prefix = s.prefix
-	return newLocker(tb, connect(tb, addr), config)
+	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: s.prompt})
+	tb.Cleanup(func() { client.Close() })
+	return newLocker(tb, client, config)
 }
 
 func newLocker(tb testing.TB, client goredis.UniversalClient, config redislock.Config) *redislock.Locker {

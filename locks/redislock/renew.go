@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -14,11 +15,11 @@ const maxTogether = 100
 // with it whose turn comes soon, in the same request. From then on they go
 // together. A lease that gets no answer that way asks again by itself.
 func (le *lease) renew() {
-	if !le.beating.TryLock() {
+	group := le.locker.gather(le)
+	switch len(group) {
+	case 0:
 		return // whoever keeps it alive schedules the next time
-	}
-	group := le.locker.soon(le)
-	if len(group) == 1 {
+	case 1:
 		le.beating.Unlock()
 		le.keep()
 		return
@@ -34,27 +35,41 @@ func (le *lease) renew() {
 	}
 }
 
-// soon returns first and those that may be renewed together with it. Nobody else
-// renews them until they are unlocked.
-func (l *Locker) soon(first *lease) []*lease {
-	group := []*lease{first}
+// gather returns first and those that may be renewed together with it, or nobody
+// if first is being renewed. They are locked; nobody else renews them meanwhile.
+func (l *Locker) gather(first *lease) []*lease {
+	l.gathering.Lock()
+	defer l.gathering.Unlock()
+	if !first.beating.TryLock() {
+		return nil
+	}
 	now := time.Now()
+	type candidate struct {
+		lease *lease
+		early time.Time
+	}
+	var candidates []candidate
 	for _, le := range l.all() {
-		if le == first || !le.isEarly(now) || !le.beating.TryLock() {
-			continue
+		if early := le.earliest(); le != first && !early.IsZero() && !now.Before(early) {
+			candidates = append(candidates, candidate{le, early})
 		}
-		group = append(group, le)
-		if len(group) == maxTogether {
-			break
+	}
+	// Those that went together the last time do so again.
+	slices.SortFunc(candidates, func(a, b candidate) int { return a.early.Compare(b.early) })
+	group := []*lease{first}
+	for _, c := range candidates {
+		if len(group) < maxTogether && c.lease.beating.TryLock() {
+			group = append(group, c.lease)
 		}
 	}
 	return group
 }
 
-func (le *lease) isEarly(now time.Time) bool {
+// earliest is when the lease may be renewed together with another one.
+func (le *lease) earliest() time.Time {
 	le.mu.Lock()
 	defer le.mu.Unlock()
-	return !le.early.IsZero() && !now.Before(le.early)
+	return le.early
 }
 
 type result struct {
