@@ -79,6 +79,11 @@ bench: servers ## run the benchmarks, BENCHTIME each
 	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(ARGS) \
 	  $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 
+.PHONY: bench-locks
+bench-locks: servers ## measure the locks beside those of others; ARGS=-quick for a short run
+	cd test/bench && $(GO) build -mod=mod -o ../../.bin/bench-locks ./rivals
+	cd ../.. && .bin/bench-locks $(ARGS)
+
 .PHONY: chaos
 chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock service
 	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...
@@ -95,10 +100,16 @@ lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format ar
 	$(GO) vet ./...
 	../$(GOLANGCI_LINT) run --allow-parallel-runners --config ../.golangci.yaml
 	$(GO) mod tidy -diff
+	cd ../test/bench
+	$(GO) vet ./...
+	../../$(GOLANGCI_LINT) run --allow-parallel-runners --config ../../.golangci.yaml
+	$(GO) mod tidy -diff
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## format the code (gofumpt) and tidy go.mod
 	$(GOLANGCI_LINT) fmt
+	$(GO) mod tidy
+	cd test/bench
 	$(GO) mod tidy
 
 $(GOLANGCI_LINT):
