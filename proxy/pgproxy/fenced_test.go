@@ -1,13 +1,13 @@
 package pgproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +24,8 @@ type scene struct {
 	url    string // of the database itself
 	addr   string // of the proxy
 	server *Server
+	// resource is what token is for; orders if "".
+	resource string
 }
 
 func newScene(t *testing.T, s *testenv.PostgresServer, c Config) *scene {
@@ -71,11 +73,9 @@ func serveProxy(tb testing.TB, c Config) (addr string, server *Server) {
 	return ln.Addr().String(), server
 }
 
-// token makes the next token of orders.
-var numbers atomic.Int64
-
+// token is an exclusive token.
 func (sc *scene) token(number int64) guard.Token {
-	return guard.Token{Resource: "orders", Number: number, Mode: guard.Exclusive, Holder: "h" + strconv.FormatInt(number, 10), Issuer: "test"}
+	return guard.Token{Resource: cmp.Or(sc.resource, "orders"), Number: number, Mode: guard.Exclusive, Holder: "h" + strconv.FormatInt(number, 10), Issuer: "test"}
 }
 
 // via is the URL of the database through the proxy, with tokens in its options.

@@ -160,3 +160,11 @@ func refuseUnfenced(database string) *refusal {
 	r.hint = "Run: fenceproxy migrate up"
 	return r
 }
+
+// refusePrepare is for a session in which nothing can be checked, though the
+// database has the fence.
+func refusePrepare(err *serverError) *refusal {
+	r := fatal("unfenced", err.code, "fence: the proxy cannot prepare the session: %s", err.message)
+	r.hint = err.hint
+	return r
+}

@@ -36,6 +36,9 @@ func (s *session) count(v gate.Verdict) {
 // refused reports the refusal of a statement, and returns it as the client gets
 // it: without the line that says where the check was called.
 func (s *session) refused(body []byte) []byte {
+	if !s.own.fenced {
+		return unfenced(body)
+	}
 	code := pgwire.FieldOf(body, pgwire.Code)
 	if known, ok := carrier.RefusalBySQLState(code); ok {
 		resource := ""
@@ -57,6 +60,18 @@ func withoutHolder(detail string) string {
 	}
 	_, after, _ = strings.Cut(after, " ")
 	return before + " " + after
+}
+
+// unfenced makes a refusal of what a database says that has no fence: there the
+// text of the refusal is no integer, and part of the message.
+func unfenced(body []byte) []byte {
+	_, said, _ := strings.Cut(pgwire.FieldOf(body, pgwire.Message), `"`)
+	if len(said) < len("TK007 ") {
+		return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+	}
+	message, hint, _ := strings.Cut(strings.TrimSuffix(said[len("TK007 "):], `"`), "\n")
+	r := refusal{severity: severityError, state: stateCannotFence, message: message, hint: hint}
+	return r.append(nil)
 }
 
 // claimed reports the claim of a token.

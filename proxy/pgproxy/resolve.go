@@ -34,7 +34,7 @@ func (s *session) open(ctx context.Context) error {
 		return fmt.Errorf("look up the fence: %w", orUnexpected(e.err))
 	}
 	token := *e.rows[0][0]
-	if s.own.oids, s.fenced = oidsOf(e.rows[0][1:]); !s.fenced && (token != "" || s.config.Untokened != Allow) {
+	if s.own.oids, s.own.fenced = oidsOf(e.rows[0][1:]); !s.own.fenced && (token != "" || s.config.Untokened != Allow) {
 		return refuseUnfenced(s.database)
 	}
 	if e, err = s.ask(ctx, s.own.appendPrepare(nil)); err != nil {
@@ -114,7 +114,7 @@ func (s *session) resolveToken(ctx context.Context, token string) error {
 		return nil
 	}
 	s.affixes = newAffixes(s.own, policy, token, nil)
-	if !s.fenced {
+	if !s.own.fenced {
 		return s.unresolved(&serverError{code: stateCannotFence, message: refuseUnfenced(s.database).message, hint: refuseUnfenced(s.database).hint})
 	}
 	tokens, err := carrier.GUCTokens(token)

@@ -29,14 +29,13 @@ type session struct {
 	own     *own
 	affixes *affixes // up's
 	kept    []byte   // down's: a reply that waits for the COMMIT behind it
-	fenced  bool     // up's: false if the database has no fence and needs none
 
 	mu       sync.Mutex
 	machine  *gate.Machine
 	waiting  bool      // up waits for wake
 	exchange *exchange // of the proxy's own that is under way
 	idleFrom time.Time // since when nothing has been under way
-	opened   bool // the client has been told that it may begin
+	opened   bool      // the client has been told that it may begin
 	draining bool
 	ended    bool   // down has ended
 	over     bool   // nothing more may be sent to the server
@@ -170,9 +169,14 @@ var errBadLength = errors.New("message has an impossible length")
 
 // fail tells the client why the session ends, if it does not know.
 func (s *session) fail(err error) error {
-	var r *refusal
+	var (
+		r      *refusal
+		server *serverError
+	)
 	switch {
 	case errors.As(err, &r):
+	case errors.As(err, &server):
+		r = refusePrepare(server)
 	case errors.Is(err, errBadLength), errors.Is(err, errTooLong):
 		r = refusePacket("invalid message length")
 	default:

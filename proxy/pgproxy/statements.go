@@ -56,6 +56,7 @@ type own struct {
 	names  [statementCount]string
 	portal string
 	oids   map[string]uint32
+	fenced bool // false if the database has no fence, and the session needs none
 }
 
 func newOwn(suffix string) *own {
@@ -73,7 +74,11 @@ func (o *own) appendPrepare(dst []byte) []byte {
 		for j, domain := range d.domains {
 			types[j] = o.oids[domain]
 		}
-		dst = pgwire.AppendParse(dst, o.names[i], d.text, types...)
+		text := d.text
+		if i == ticketStatement && !o.fenced {
+			text = emptyText
+		}
+		dst = pgwire.AppendParse(dst, o.names[i], text, types...)
 	}
 	return dst
 }
