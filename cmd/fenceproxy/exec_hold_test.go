@@ -15,6 +15,8 @@ import (
 // nowherePort is where nobody listens.
 const nowherePort = "127.0.0.1:1"
 
+// ready is a script's end: not one that reads, since a signal that comes between
+// a shell's look at its traps and read(2) waits there until there is a line.
 const ready = `echo $$; while :; do sleep 0.02; done`
 
 func testExecEnvironment(t *testing.T, x *theatre) {
@@ -147,7 +149,7 @@ func testExecSignals(_ *testing.T, x *theatre) {
 	a := x.exec("--", "sh", "-c", `
 		for s in HUP INT QUIT USR1 USR2 WINCH; do trap "echo $s" $s; done
 		trap "echo TERM; exit 5" TERM
-		echo $$; while :; do read -r x; done`)
+		`+ready)
 	a.up()
 	for _, s := range []struct {
 		signal syscall.Signal
@@ -198,13 +200,18 @@ func testExecSignalsWhileWaiting(t *testing.T, x *theatre) {
 
 func testExecSuspended(t *testing.T, x *theatre) {
 	// Without a process in the foreground: a shell that waits for a vfork cannot
-	// stop while what it forked has stopped before its exec.
+	// stop while what it forked has stopped before its exec. A line ends a read
+	// that a signal did not (see ready).
 	a := x.exec("--", "sh", "-c", `trap "echo here" USR1; echo $$; while :; do read -r x; done`).up()
 	for range 2 {
 		a.signal(syscall.SIGTSTP)
 		until(t, "both stop", func() bool { return state(a.pid) == "T" && state(a.cmd.Process.Pid) == "T" })
 		a.signal(syscall.SIGCONT)
 		a.signal(syscall.SIGUSR1)
+		until(t, "it goes on", func() bool { return isAlive(a.pid) && state(a.pid) != "T" })
+		if _, err := a.in.Write([]byte("\n")); err != nil {
+			t.Fatal(err)
+		}
 		a.says("here")
 	}
 	a.signal(syscall.SIGTERM)

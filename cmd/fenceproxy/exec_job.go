@@ -61,18 +61,21 @@ func (r *job) suspend(all bool) {
 }
 
 // awaitContinue returns when this process goes on after a stop. It may have
-// been told to before it stopped, so it does not wait for long.
+// been told to before it stopped, so it does not wait for long: for a second in
+// which it runs. Were the time of the stop part of that, the wait could be over
+// before the SIGCONT is seen, which would then undo the next stop.
 func (r *job) awaitContinue() {
-	limit := time.After(time.Second)
-	for {
+	running := time.NewTicker(10 * time.Millisecond) // drops what nobody takes
+	defer running.Stop()
+	for waited := 0; waited < 100; {
 		select {
 		case s := <-r.signals:
 			if s == syscall.SIGCONT {
 				return
 			}
 			r.process.Signal(s.(syscall.Signal))
-		case <-limit:
-			return
+		case <-running.C:
+			waited++
 		}
 	}
 }

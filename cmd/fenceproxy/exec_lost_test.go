@@ -113,7 +113,7 @@ func testExecKilled(t *testing.T, x *theatre) {
 	if err := syscall.Kill(parent(t, b.pid), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	b.ends(exitFailure, "sh was killed: warden died")
+	b.ends(exitFailure, "warden died: signal: killed")
 }
 
 // The lock is free only when a daemon that the command left behind has ended.

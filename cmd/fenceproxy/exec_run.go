@@ -174,7 +174,10 @@ func (r *job) start(p *program) error {
 	if errors.As(err, &errno) {
 		return cannotRun(r.errand.args[0], errno)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("run %s: %w", r.errand.args[0], err)
+	}
+	return nil
 }
 
 // grace is how long the program has to end by itself. A lease is renewed when

@@ -137,9 +137,7 @@ func (x *theatre) start(args ...string) *act {
 	if err := a.cmd.Start(); err != nil {
 		x.t.Fatal(err)
 	}
-	// One that hangs is to say where: this signal is not the command's.
-	hangs := time.AfterFunc(2*time.Minute, func() { _ = a.cmd.Process.Signal(syscall.SIGABRT) })
-	x.t.Cleanup(func() { hangs.Stop() })
+	a.watch()
 	return a
 }
 
@@ -164,6 +162,23 @@ func (x *theatre) prepare(args ...string) *act {
 		}
 	})
 	return a
+}
+
+// watch ends a run that hangs, so that the test fails and not the whole binary,
+// and has it say where: SIGABRT is not the command's, and makes exec dump its
+// goroutines. What was left behind, perhaps holding streams open, is named.
+func (a *act) watch() {
+	hangs := time.AfterFunc(2*time.Minute, func() {
+		a.t.Errorf("%s hangs; its processes:\n%s", a.cmd, strings.Join(a.alive(), "\n"))
+		_ = a.cmd.Process.Signal(syscall.SIGABRT)
+		<-time.After(5 * time.Second)
+		for _, process := range a.alive() {
+			if pid, err := strconv.Atoi(strings.Fields(process)[0]); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
+	a.t.Cleanup(func() { hangs.Stop() })
 }
 
 // says wants a line on standard output.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
@@ -18,6 +20,13 @@ func TestMain(m *testing.M) {
 	// it as a worker would run all tests again, demo included, without end.
 	if flag.NArg() > 0 {
 		panic("this is a test binary, not fenceproxy: " + flag.Arg(0))
+	}
+	// A program ignores what its parent does: in a job of a script, or under
+	// nohup, none of those that the tests start could be told to end.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	os.Exit(testenv.Run(m))
 }
