@@ -121,7 +121,7 @@ func openAccount(t *testing.T) *account {
 	pool := must(pgxpool.New(t.Context(), url))(t)
 	t.Cleanup(pool.Close)
 	must(pool.Exec(t.Context(), `create table balance (amount bigint not null); insert into balance values (0);
-		create table deposits (number bigint not null, amount bigint not null)`))(t)
+		create table deposits (id bigint generated always as identity, number bigint not null, amount bigint not null)`))(t)
 	return &account{url, pool, must(pgstore.New(pool, pgstore.Config{}))(t)}
 }
 
@@ -137,7 +137,7 @@ func deposit(ctx context.Context, tx pgx.Tx, number, amount int64, between func(
 	if _, err := tx.Exec(ctx, "update balance set amount = $1", balance+amount); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "insert into deposits values ($1, $2)", number, amount)
+	_, err := tx.Exec(ctx, "insert into deposits (number, amount) values ($1, $2)", number, amount)
 	return err
 }
 
@@ -168,7 +168,7 @@ func (a *account) want(t *testing.T, amounts ...int64) {
 	if balance := a.number(t, "select amount from balance"); balance != sum {
 		t.Errorf("balance %d, want %d", balance, sum)
 	}
-	rows := must(a.pool.Query(t.Context(), "select amount from deposits order by ctid"))(t)
+	rows := must(a.pool.Query(t.Context(), "select amount from deposits order by id"))(t)
 	got := must(pgx.CollectRows(rows, pgx.RowTo[int64]))(t)
 	slices.Sort(amounts)
 	slices.Sort(got)
@@ -180,7 +180,7 @@ func (a *account) want(t *testing.T, amounts ...int64) {
 // inOrder checks that nobody wrote under a number after a higher one.
 func (a *account) inOrder(t *testing.T) {
 	t.Helper()
-	if a.number(t, `select count(*) from (select number, max(number) over (order by ctid) as top from deposits) d where number < top`) != 0 {
+	if a.number(t, `select count(*) from (select number, max(number) over (order by id) as top from deposits) d where number < top`) != 0 {
 		t.Error("a deposit under a lower number came after one under a higher one (I1)")
 	}
 }
