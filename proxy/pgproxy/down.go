@@ -121,6 +121,10 @@ func (s *session) carry(r *replies, rest []byte, got int, answer gate.Answer) {
 	case gate.Drop:
 	case gate.Strip:
 		stripped := s.refused(message[pgwire.HeaderSize:])
+		if len(stripped) > len(message) {
+			r.insert = stripped
+			break
+		}
 		if r.from == r.to {
 			r.from, r.to = r.used, r.used
 		}

@@ -24,6 +24,7 @@ const (
 	stateCannotConnectNow   = "57P03"
 	stateAdminShutdown      = "57P01"
 	stateQueryCanceled      = "57014"
+	stateTooLong            = "54000" // program_limit_exceeded
 	stateIdleInTransaction  = "25P03"
 	stateUnclaimed          = "TK004"
 	stateMalformed          = "TK006"
@@ -166,5 +167,11 @@ func refuseUnfenced(database string) *refusal {
 func refusePrepare(err *serverError) *refusal {
 	r := fatal("unfenced", err.code, "fence: the proxy cannot prepare the session: %s", err.message)
 	r.hint = err.hint
+	return r
+}
+
+func refuseTooLong(most int) *refusal {
+	r := fatal("too_long", stateTooLong, "the statement is longer than the %d bytes that the proxy reads", most)
+	r.hint = "Raise max_message, or send values as parameters or by COPY."
 	return r
 }

@@ -177,6 +177,8 @@ func (s *session) fail(err error) error {
 	case errors.As(err, &r):
 	case errors.As(err, &server):
 		r = refusePrepare(server)
+	case errors.Is(err, errStatementTooLong):
+		r = refuseTooLong(s.config.MaxMessage)
 	case errors.Is(err, errBadLength), errors.Is(err, errTooLong):
 		r = refusePacket("invalid message length")
 	default:

@@ -69,7 +69,11 @@ func (s *session) relaySpan() (gate.Verdict, error) {
 		return sp.verdict, err
 	}
 	if sp.to == 0 && sp.verdict.Do == gate.Forward {
-		return sp.verdict, src.more(s.needed(src.rest()))
+		most, err := s.needed(src.rest())
+		if err == nil {
+			err = src.more(most)
+		}
+		return sp.verdict, err
 	}
 	b := src.rest()[sp.from:sp.to]
 	if sp.out != nil {
@@ -166,13 +170,18 @@ func enough(kind byte, body []byte) bool {
 
 // needed is how much of the next message must be there before it can be judged.
 // Memory for it is taken as it comes.
-func (s *session) needed(rest []byte) int {
+func (s *session) needed(rest []byte) (int, error) {
 	n, _ := pgwire.Length(rest)
-	if kind := rest[0]; (kind == 'Q' || kind == 'P') && n <= s.config.MaxMessage {
-		return max(bufferSize, pgwire.HeaderSize+n)
+	switch kind := rest[0]; {
+	case kind != 'Q' && kind != 'P':
+		return bufferSize, nil
+	case n > s.config.MaxMessage:
+		return 0, errStatementTooLong
 	}
-	return bufferSize
+	return max(bufferSize, pgwire.HeaderSize+n), nil
 }
+
+var errStatementTooLong = errors.New("statement is longer than MaxMessage")
 
 // pass relays the next n bytes, the rest of a message.
 func pass(src *source, dst *sink, n int) error {
@@ -221,11 +230,17 @@ func (s *session) clientGone(ctx context.Context, err error) error {
 	s.mu.Lock()
 	running, ended := !s.machine.Quiet(), s.ended
 	s.mu.Unlock()
-	if running && !ended && s.secret != nil && !errors.Is(err, errBadLength) && !errors.Is(err, errTooLong) {
+	if running && !ended && s.secret != nil && !isOurs(err) {
 		s.cancelRunning(ctx)
 	}
 	if ended || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errOver
 	}
 	return err
+}
+
+// isOurs reports whether an error is the proxy's own view of a message, and no
+// word of the connection.
+func isOurs(err error) bool {
+	return errors.Is(err, errBadLength) || errors.Is(err, errTooLong) || errors.Is(err, errStatementTooLong)
 }
