@@ -24,8 +24,6 @@ const (
 	rollbackTo
 	// procedure is CALL and DO, which may commit half-way.
 	procedure
-	// upkeep commits half-way too, but changes no row: VACUUM and its like.
-	upkeep
 	// apart commits half-way: CREATE INDEX CONCURRENTLY and its like.
 	apart
 	// doubtful may be any of these.
@@ -45,10 +43,18 @@ type statement struct {
 	modes bool
 	// touches: it may change the token, or that its transaction is read-only.
 	touches bool
+	// forgets: it makes the server forget prepared statements.
+	forgets bool
+	// steady: it leaves the transaction as it is in which it runs. Some of the
+	// others commit in between when they are not in a block, like VACUUM.
+	steady bool
 	// settles: what comes behind it must wait for its reply, since it changes
 	// how texts are read, or what is prepared, or starts to copy.
 	settles bool
 }
+
+// plain is what most statements are.
+var plain = statement{class: work, steady: true}
 
 func classify(s *sqltext.Statement) statement {
 	out := statement{class: work}
@@ -64,20 +70,18 @@ func classify(s *sqltext.Statement) statement {
 	case "SET", "RESET":
 		out = statement{class: free, touches: s.Words("RESET", "ALL") || mentions(s.Text, "fence", "u&", thaw), settles: true}
 	case "DISCARD":
-		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true}
+		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true, forgets: true}
 	case "SHOW", "LISTEN", "UNLISTEN":
 		out.class = free
 	case "DEALLOCATE":
-		out.class, out.settles = free, true
+		out.class, out.settles, out.forgets = free, true, true
 	case "CALL", "DO":
 		out.class, out.touches = procedure, mentions(s.Text, "fence", "set_config", "u&")
 	case "COPY":
 		out.settles = true
 		out.touches = mentions(s.Text, "set_config", "u&")
-	case "VACUUM", "CLUSTER", "CHECKPOINT":
-		out.class = upkeep
-	case "REINDEX":
-		out.class = upkeep
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE", "WITH", "EXECUTE", "FETCH", "MOVE", "":
+		out.steady, out.touches = true, mentions(s.Text, "set_config", "u&")
 	case "CREATE", "DROP", "ALTER":
 		out.class, out.touches = classifyDefinition(s), mentions(s.Text, "set_config", "u&")
 	default:

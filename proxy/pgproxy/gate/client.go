@@ -140,6 +140,9 @@ func (m *Machine) query(text string) Verdict {
 		p.refusal = refusalEncoding
 	}
 	if m.kind == Pass {
+		if p.forgets {
+			m.forgetNames()
+		}
 		m.endBatch(p.settles || p.open || b.began, query)
 		return Verdict{}
 	}
@@ -165,6 +168,9 @@ func (m *Machine) query(text string) Verdict {
 	}
 	if p.touches {
 		m.dirty, m.unresolved = true, ""
+	}
+	if p.forgets {
+		m.forgetNames()
 	}
 	m.entered = p.open && !p.fresh && (m.entered || v.Before&^Refusal != 0)
 	m.before(v.Before, true)

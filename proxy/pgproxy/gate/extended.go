@@ -85,13 +85,16 @@ func (m *Machine) define(name []byte, st statement) {
 		return
 	}
 	was, known := m.statements[string(name)]
+	if !known {
+		was = plain
+	}
 	if was == st {
 		return
 	}
 	owned := strings.Clone(stringOf(name))
 	m.touch(owned, was, st)
 	switch {
-	case st != statement{}:
+	case st != plain:
 		m.statements[owned] = st
 	case known:
 		delete(m.statements, owned)
@@ -122,7 +125,10 @@ func (m *Machine) meaning(name []byte) (st statement, certain bool) {
 	if len(name) == 0 {
 		return m.unnamed, true
 	}
-	return m.statements[string(name)], true
+	if st, known := m.statements[string(name)]; known {
+		return st, true
+	}
+	return plain, true
 }
 
 // definedHere reports whether the current batch says what name means.
@@ -215,7 +221,7 @@ func (m *Machine) bound(portal []byte, st statement) {
 		m.portal, m.batch.bound = st, true
 		return
 	}
-	if was, known := m.portals[string(portal)]; known && was != st || st != (statement{}) {
+	if was, known := m.portals[string(portal)]; known && was != st || st != plain {
 		m.portals[strings.Clone(stringOf(portal))] = st
 	}
 }
@@ -226,7 +232,10 @@ func (m *Machine) execute(body []byte) Verdict {
 	b := &m.batch
 	st := m.portal
 	if len(portal) != 0 {
-		st = m.portals[string(portal)]
+		var known bool
+		if st, known = m.portals[string(portal)]; !known {
+			st = plain
+		}
 	}
 	if m.mistrust && (len(portal) != 0 || !b.bound) {
 		st = statement{class: doubtful, settles: true}
@@ -278,7 +287,7 @@ func needsFence(c class) bool {
 	switch c {
 	case free, begin, commit, commitChain, rollback, rollbackChain, rollbackTo:
 		return false
-	case work, procedure, upkeep, apart, doubtful, unreadable:
+	case work, procedure, apart, doubtful, unreadable:
 	}
 	return true
 }
@@ -304,9 +313,19 @@ func (m *Machine) follow(st statement) {
 		}
 	case doubtful:
 		m.entered, b.checked, b.doubt = false, false, true
-	case upkeep:
-		b.checked = false
 	case work, free, procedure, apart, unreadable:
+		b.checked = b.checked && (st.steady || st.class == free)
+	}
+	if st.forgets {
+		m.forgetNames()
+	}
+}
+
+// forgetNames takes DEALLOCATE and DISCARD, after which a name may be prepared
+// by SQL as something else than what is known of it here.
+func (m *Machine) forgetNames() {
+	for name := range m.statements {
+		m.statements[name] = statement{class: doubtful, settles: true}
 	}
 }
 
@@ -314,7 +333,7 @@ func (m *Machine) follow(st statement) {
 func (m *Machine) close(body []byte) Verdict {
 	if len(body) > 1 && body[0] == 'S' {
 		name, _ := name(body[1:])
-		m.define(name, statement{})
+		m.define(name, plain)
 	}
 	m.extended()
 	return Verdict{}

@@ -245,6 +245,13 @@ func TestExtended(t *testing.T) {
 		"VACUUM ends the transaction that was checked": {fastSession(t), []string{
 			"P - VACUUM = forward", "B - - = check", "E - = forward", "P - INSERT = forward", "B - - = check", "E - = forward", "S = forward",
 		}},
+		"so may others that are not in a block": {fastSession(t), []string{
+			"P - ANALYZE = forward", "B - - = check", "E - = forward", "B - - = check", "E - = forward", "S = forward",
+		}},
+		"a name that SQL may have given to something else": {fastSession(t), []string{
+			"P c COMMIT = forward", "S = forward", "< 1 ZI = 1: ZI:", "Q DEALLOCATE c = forward", "< CDEALLOCATE ZI = CDEALLOCATE: ZI:",
+			"B - c = refusal", "S = forward", "< E26000 ZI = E26000:strip ZI:", "P c COMMIT = forward", "B - c = forward", "E - = forward", "S = forward",
+		}},
 		"pipelined batches need no wait outside of blocks": {fastSession(t), []string{
 			"P a INSERT = forward", "B - a = check", "E - = forward", "S = forward",
 			"B - a = check", "E - = forward", "S = forward", "Q INSERT = check", "Q INSERT = wait",

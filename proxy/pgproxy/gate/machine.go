@@ -169,6 +169,7 @@ func New(policy Policy) *Machine {
 	return &Machine{
 		policy: policy, dirty: true, certain: true, prepared: true,
 		statements: map[string]statement{}, portals: map[string]statement{},
+		unnamed: plain, portal: plain,
 	}
 }
 
@@ -194,7 +195,7 @@ func (m *Machine) Quiet() bool { return m.replies.size == 0 && !m.skipping }
 
 // Answered reports whether all has been answered that Flush makes the server
 // answer.
-func (m *Machine) Answered() bool { return m.replies.size == 0 || m.skipping }
+func (m *Machine) Answered() bool { return m.replies.size == 0 || m.skipping || m.copyIn }
 
 // InBlock reports whether the session idles inside of a transaction.
 func (m *Machine) InBlock() bool { return m.replies.boundaries == 0 && !m.batch.began && m.at != idle }

@@ -15,6 +15,7 @@ type plan struct {
 	procedure  bool // it is CALL or DO and nothing else
 	apart      bool // it commits half-way
 	touches    bool // it may change the token
+	forgets    bool // it makes the server forget prepared statements
 	settles    bool // what comes behind it must wait for its reply
 	// refusal says why it cannot be fenced, if it cannot.
 	refusal string
@@ -29,6 +30,7 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		st := classify(&s)
 		p.touches = p.touches || st.touches
 		p.settles = p.settles || st.settles
+		p.forgets = p.forgets || st.forgets
 		switch st.class {
 		case free:
 		case begin:

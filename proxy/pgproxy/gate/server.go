@@ -169,8 +169,11 @@ func (m *Machine) failed(body []byte) Answer {
 		return Answer{}
 	}
 	failed := *r
-	if pgwire.FieldOf(body, pgwire.Code) == "26000" {
+	switch code := pgwire.FieldOf(body, pgwire.Code); {
+	case code == "26000":
 		m.prepared = false
+	case !strings.HasPrefix(code, "TK0"):
+		m.dirty = true // the ticket may be of a fence that is not there any more
 	}
 	if failed.sync {
 		return m.failedQuery(failed)
