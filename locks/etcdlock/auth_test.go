@@ -14,6 +14,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // TestAuthTokenExpires: etcd #13975 (an authentication that expired between
@@ -22,29 +23,29 @@ func TestAuthTokenExpires(t *testing.T) {
 	t.Parallel()
 	const tokenTTL = time.Second
 	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{Auth: true, AuthTokenTTL: int(tokenTTL / time.Second)}))
-	count := counter{Link: newLink(t, s.Addr())}
+	count := newCounter(t, s.Addr())
 	a, b := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr()), s.locker(t, etcdlock.Config{TTL: longTTL}, count.Addr())
-	first := mustAcquire(t, a.Acquire, "r")
-	other := mustAcquire(t, b.Acquire, "other") // keeps a watch stream open that was authenticated now
+	first := locktest.MustAcquire(t, a.Acquire, "r")
+	other := locktest.MustAcquire(t, b.Acquire, "other") // keeps a watch stream open that was authenticated now
 	got := start(t, b.Acquire, "r")
 	s.awaitKeys(t, "r", 2)
 	expire(t, s, tokenTTL)
-	mustRelease(t, first)
+	locktest.MustRelease(t, first)
 	if err := <-got; err != nil {
 		t.Fatalf("waiter whose authentication expired: %v", err)
 	}
 
 	// A new wait, on the watch stream of the expired authentication: it gets a
 	// new one, instead of a poll.
-	second := mustAcquire(t, a.Acquire, "r")
-	before := count.since()
+	second := locktest.MustAcquire(t, a.Acquire, "r")
+	before := count.Since()
 	got = start(t, b.Acquire, "r")
 	s.awaitKeys(t, "r", 2)
 	<-time.After(2 * time.Second)
-	if polls := count.since(); len(polls) > 6 {
+	if polls := count.Since(); len(polls) > 6 {
 		t.Errorf("a wait of two seconds cost %d requests, the one before %d", len(polls), len(before))
 	}
-	mustRelease(t, second)
+	locktest.MustRelease(t, second)
 	if err := <-got; err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	s.Break(t, "other", other.Token())
 	lostSoon(t, other)
 	expire(t, s, tokenTTL)
-	mustRelease(t, mustAcquire(t, b.TryAcquire, "r"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, b.TryAcquire, "r"))
 }
 
 // expire waits until etcd has forgotten every authentication that was used
@@ -73,7 +74,7 @@ func expire(tb testing.TB, s *service, ttl time.Duration) {
 // time is forgotten. To ask more often would keep it alive.
 func (s *service) forgets(tb testing.TB, idle time.Duration) bool {
 	tb.Helper()
-	witness, err := s.client.Authenticate(testContext(tb), "root", s.etcd.Password())
+	witness, err := s.client.Authenticate(locktest.Context(tb), "root", s.etcd.Password())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func (s *service) forgets(tb testing.TB, idle time.Duration) bool {
 	}
 	defer client.Close()
 	<-time.After(idle)
-	_, err = client.Get(testContext(tb), "witness")
+	_, err = client.Get(locktest.Context(tb), "witness")
 	return errors.Is(err, rpctypes.ErrInvalidAuthToken)
 }
 
@@ -92,7 +93,7 @@ func (s *service) forgets(tb testing.TB, idle time.Duration) bool {
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{Auth: true}))
-	ctx := testContext(t)
+	ctx := locktest.Context(t)
 	for _, step := range []func() error{
 		func() error { _, err := s.client.UserAdd(ctx, "reader", "pw"); return err },
 		func() error { _, err := s.client.RoleAdd(ctx, "reader"); return err },

@@ -10,6 +10,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 func TestClose(t *testing.T) {
@@ -17,8 +18,8 @@ func TestClose(t *testing.T) {
 	s := newService(t, testenv.Etcd(t))
 	other := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	held := mustAcquire(t, other.Acquire, "theirs")
-	lease := mustAcquire(t, locker.Acquire, "ours")
+	held := locktest.MustAcquire(t, other.Acquire, "theirs")
+	lease := locktest.MustAcquire(t, locker.Acquire, "ours")
 	waiting := start(t, locker.Acquire, "theirs")
 	s.awaitKeys(t, "theirs", 2)
 	id := s.sessionOf(t, "ours")
@@ -33,10 +34,10 @@ func TestClose(t *testing.T) {
 	if err := lease.Err(); !errors.Is(err, locks.ErrClosed) || !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Err of a lease that Close ended: %v", err)
 	}
-	if err := lease.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+	if err := lease.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Release of a lease that Close ended: %v", err)
 	}
-	if _, err := locker.Acquire(testContext(t), "r"); !errors.Is(err, locks.ErrClosed) || errors.Is(err, locks.ErrLost) {
+	if _, err := locker.Acquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrClosed) || errors.Is(err, locks.ErrLost) {
 		t.Errorf("Acquire after Close: %v", err)
 	}
 	if s.alive(t, id) {
@@ -44,7 +45,7 @@ func TestClose(t *testing.T) {
 	}
 	s.wantKeys(t, "ours", 0)
 	s.wantKeys(t, "theirs", 1)
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 }
 
 // TestCloseHangs: Close returns although etcd does not answer.
@@ -53,7 +54,7 @@ func TestCloseHangs(t *testing.T) {
 	s := newService(t, testenv.Etcd(t))
 	link := newLink(t, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	link.Freeze()
 	err := locker.Close()
 	if err == nil || !strings.Contains(err.Error(), "revoke session") {
@@ -74,10 +75,10 @@ func TestClientClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	client.Close()
 	lostSoon(t, lease)
-	if _, err := locker.Acquire(testContext(t), "r"); !errors.Is(err, locks.ErrClosed) {
+	if _, err := locker.Acquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrClosed) {
 		t.Errorf("Acquire: %v", err)
 	}
 	if err := locker.Close(); err != nil {
@@ -93,7 +94,7 @@ func TestUnreachable(t *testing.T) {
 	link := newLink(t, s.Addr())
 	link.Refuse(true)
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	if _, err := locker.Acquire(testContext(t), "r"); err == nil || !strings.Contains(err.Error(), link.Addr()) {
+	if _, err := locker.Acquire(locktest.Context(t), "r"); err == nil || !strings.Contains(err.Error(), link.Addr()) {
 		t.Errorf("Acquire: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -102,7 +103,7 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("TryAcquire: %v", err)
 	}
 	link.Refuse(false)
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 }
 
 // TestCancelWhileUnreachable: etcd #18082 (Lock hung in its clean-up).
@@ -112,8 +113,8 @@ func TestCancelWhileUnreachable(t *testing.T) {
 	link := newLink(t, s.Addr())
 	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	held := mustAcquire(t, holder.Acquire, "r")
-	ctx, cancel := context.WithCancel(testContext(t))
+	held := locktest.MustAcquire(t, holder.Acquire, "r")
+	ctx, cancel := context.WithCancel(locktest.Context(t))
 	got := make(chan error, 1)
 	go func() {
 		_, err := locker.Acquire(ctx, "r")
@@ -132,5 +133,5 @@ func TestCancelWhileUnreachable(t *testing.T) {
 	}
 	link.Refuse(false)
 	s.awaitKeys(t, "r", 1) // removed as soon as etcd can be reached
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 }

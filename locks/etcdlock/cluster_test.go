@@ -9,6 +9,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // TestCluster has the faults that need members of a cluster. They run one
@@ -27,10 +28,10 @@ func (s *service) testLeaderStopped(t *testing.T) {
 	leader, others := s.leader(t)
 	old := s.locker(t, etcdlock.Config{TTL: shortTTL}, leader.Endpoint())
 	next := s.locker(t, etcdlock.Config{TTL: longTTL}, endpoints(others)...)
-	first := mustAcquire(t, old.Acquire, "stopped")
+	first := locktest.MustAcquire(t, old.Acquire, "stopped")
 	deadline := first.Deadline()
 	leader.Freeze(t)
-	second := mustAcquire(t, next.Acquire, "stopped")
+	second := locktest.MustAcquire(t, next.Acquire, "stopped")
 	// It was granted although the old holder heard nothing; that one knows all
 	// the same, since its deadline was before.
 	select {
@@ -48,18 +49,18 @@ func (s *service) testLeaderStopped(t *testing.T) {
 		t.Errorf("token %v after %v", second.Token(), first.Token())
 	}
 	leader.Thaw(t)
-	if err := first.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+	if err := first.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Release: %v", err)
 	}
 	if err := second.Err(); err != nil {
 		t.Error(err)
 	}
-	mustRelease(t, second)
-	third := mustAcquire(t, old.Acquire, "stopped")
+	locktest.MustRelease(t, second)
+	third := locktest.MustAcquire(t, old.Acquire, "stopped")
 	if third.Token().Number <= second.Token().Number {
 		t.Errorf("token %v after %v", third.Token(), second.Token())
 	}
-	mustRelease(t, third)
+	locktest.MustRelease(t, third)
 }
 
 // testFailover: whoever reaches the other members too keeps its locks and its
@@ -70,13 +71,13 @@ func (s *service) testFailover(t *testing.T) {
 	leader, _ := s.leader(t)
 	a := s.locker(t, etcdlock.Config{TTL: ttl}, s.etcd.Endpoints()...)
 	b := s.locker(t, etcdlock.Config{TTL: ttl}, s.etcd.Endpoints()...)
-	held := mustAcquire(t, a.Acquire, "failover")
+	held := locktest.MustAcquire(t, a.Acquire, "failover")
 	got := start(t, b.Acquire, "failover")
 	s.awaitKeys(t, "failover", 2)
 	leader.Freeze(t)
 	defer leader.Thaw(t)
 	end := time.Now().Add(ttl)
-	s.await(t, func() bool { return held.Err() != nil || held.Deadline().After(end) })
+	locktest.Await(t, func() bool { return held.Err() != nil || held.Deadline().After(end) })
 	if err := held.Err(); err != nil {
 		t.Fatalf("lease was lost although two of three members answer: %v", err)
 	}
@@ -85,7 +86,7 @@ func (s *service) testFailover(t *testing.T) {
 		t.Fatalf("waiter: %v", err)
 	default:
 	}
-	if err := held.Release(testContext(t)); err != nil {
+	if err := held.Release(locktest.Context(t)); err != nil {
 		t.Logf("release: %v", err) // then it goes on in the background
 	}
 	if err := <-got; err != nil {
@@ -100,28 +101,28 @@ func (s *service) testElections(t *testing.T) {
 	link := newLink(t, s.Addr())
 	crashed := s.locker(t, etcdlock.Config{TTL: shortTTL}, link.Addr())
 	next := s.locker(t, etcdlock.Config{TTL: longTTL}, s.etcd.Endpoints()...)
-	first := mustAcquire(t, crashed.Acquire, "elections")
+	first := locktest.MustAcquire(t, crashed.Acquire, "elections")
 	link.Refuse(true)
 	for range 3 {
 		s.moveLeader(t)
 	}
-	second := mustAcquire(t, next.Acquire, "elections")
+	second := locktest.MustAcquire(t, next.Acquire, "elections")
 	if err := first.Err(); !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Err: %v", err)
 	}
 	if second.Token().Number <= first.Token().Number {
 		t.Errorf("token %v after %v", second.Token(), first.Token())
 	}
-	mustRelease(t, second)
+	locktest.MustRelease(t, second)
 }
 
 // leader returns the leader and the other members.
 func (s *service) leader(tb testing.TB) (leader *testenv.EtcdMember, others []*testenv.EtcdMember) {
 	tb.Helper()
-	s.await(tb, func() bool {
+	locktest.Await(tb, func() bool {
 		leader, others = nil, nil
 		for _, m := range s.etcd.Members() {
-			status, err := s.client.Status(testContext(tb), m.Endpoint())
+			status, err := s.client.Status(locktest.Context(tb), m.Endpoint())
 			if err == nil && status.Leader == status.Header.MemberId {
 				leader = m
 			} else {
@@ -137,12 +138,12 @@ func (s *service) leader(tb testing.TB) (leader *testenv.EtcdMember, others []*t
 func (s *service) moveLeader(tb testing.TB) {
 	tb.Helper()
 	leader, others := s.leader(tb)
-	target, err := s.client.Status(testContext(tb), others[0].Endpoint())
+	target, err := s.client.Status(locktest.Context(tb), others[0].Endpoint())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	client := connect(tb, s.etcd, leader.Endpoint())
-	if _, err := client.MoveLeader(testContext(tb), target.Header.MemberId); err != nil {
+	if _, err := client.MoveLeader(locktest.Context(tb), target.Header.MemberId); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 func TestConfig(t *testing.T) {
@@ -44,10 +45,10 @@ func TestConfig(t *testing.T) {
 func TestExample(t *testing.T) {
 	t.Parallel()
 	etcd := testenv.Etcd(t)
-	if err := shipOrders(testContext(t), etcd.Endpoints()[0]); err != nil {
+	if err := shipOrders(locktest.Context(t), etcd.Endpoints()[0]); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := connect(t, etcd, etcd.Endpoints()...).Get(testContext(t), "fence/locks/.issuer")
+	answer, err := connect(t, etcd, etcd.Endpoints()...).Get(locktest.Context(t), "fence/locks/.issuer")
 	if err != nil || len(answer.Kvs) != 1 {
 		t.Errorf("issuer after the example: %v, %v", answer, err)
 	}

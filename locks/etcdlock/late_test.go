@@ -15,6 +15,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // tardyKV keeps back the first transaction that it is to, as a member that hangs
@@ -74,7 +75,7 @@ func (t *tardyTxn) Commit() (*clientv3.TxnResponse, error) {
 // arrive lets the request arrive at last.
 func (kv *tardyKV) arrive(tb testing.TB) {
 	tb.Helper()
-	if _, err := kv.kept.send(testContext(tb)); err != nil {
+	if _, err := kv.kept.send(locktest.Context(tb)); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -99,8 +100,8 @@ func TestLateRelease(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
 	kv, locker := s.tardyLocker(t, longTTL, endsLock)
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
-	next := mustAcquire(t, locker.Acquire, "r")
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
+	next := locktest.MustAcquire(t, locker.Acquire, "r")
 	if key := s.keys(t, "r")[0]; key != string(kv.kept.ops[0].KeyBytes()) {
 		t.Fatalf("the next lock has another key: %q", key)
 	}
@@ -109,7 +110,7 @@ func TestLateRelease(t *testing.T) {
 	if err := next.Err(); err != nil {
 		t.Error(err)
 	}
-	mustRelease(t, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestLateRequest: a request to make a lock that arrives when its acquisition
@@ -120,7 +121,7 @@ func TestLateRequest(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
 		kv, locker := s.tardyLocker(t, longTTL, makesLock)
-		mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+		locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
 	})
@@ -128,7 +129,7 @@ func TestLateRequest(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
 		kv, locker := s.tardyLocker(t, longTTL, makesLock)
-		mustRelease(t, mustAcquire(t, locker.TryAcquireShared, "r"))
+		locktest.MustRelease(t, locktest.MustAcquire(t, locker.TryAcquireShared, "r"))
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
 	})
@@ -136,12 +137,12 @@ func TestLateRequest(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
 		kv, locker := s.tardyLocker(t, longTTL, makesLock)
-		ctx, cancel := context.WithCancel(testContext(t))
+		ctx, cancel := context.WithCancel(locktest.Context(t))
 		kv.onKeep = cancel
 		if _, err := locker.Acquire(ctx, "r"); !errors.Is(err, context.Canceled) {
 			t.Fatalf("Acquire: %v", err)
 		}
-		s.await(t, func() bool { return s.graves(t) == 1 })
+		locktest.Await(t, func() bool { return s.graves(t) == 1 })
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
 	})
@@ -149,13 +150,13 @@ func TestLateRequest(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
 		kv, locker := s.tardyLocker(t, longTTL, makesLock)
-		lease := mustAcquire(t, locker.Acquire, "r")
+		lease := locktest.MustAcquire(t, locker.Acquire, "r")
 		s.Break(t, "r", lease.Token())
 		<-lease.Lost()
-		s.await(t, func() bool { return s.graves(t) == 1 })
+		locktest.Await(t, func() bool { return s.graves(t) == 1 })
 		kv.arrive(t)
 		s.wantKeys(t, "r", 0)
-		if err := lease.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+		if err := lease.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 			t.Errorf("Release: %v", err)
 		}
 	})
@@ -163,12 +164,12 @@ func TestLateRequest(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.Etcd(t))
 		kv, locker := s.tardyLocker(t, longTTL, makesLock)
-		mustAcquire(t, locker.Acquire, "r")
+		locktest.MustAcquire(t, locker.Acquire, "r")
 		if err := locker.Close(); err != nil {
 			t.Fatal(err)
 		}
 		s.wantKeys(t, "r", 0)
-		if _, err := kv.kept.send(testContext(t)); err == nil || !strings.Contains(err.Error(), "lease not found") {
+		if _, err := kv.kept.send(locktest.Context(t)); err == nil || !strings.Contains(err.Error(), "lease not found") {
 			t.Fatalf("late request on a revoked session: %v", err)
 		}
 		if n := s.graves(t); n != 0 {
@@ -179,7 +180,7 @@ func TestLateRequest(t *testing.T) {
 
 func (s *service) graves(tb testing.TB) int {
 	tb.Helper()
-	answer, err := s.client.Get(testContext(tb), s.prefix+".dead/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	answer, err := s.client.Get(locktest.Context(tb), s.prefix+".dead/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -196,29 +197,29 @@ func TestStuckKey(t *testing.T) {
 	}
 	kv, locker := s.tardyLocker(t, 2*shortTTL, stuck)
 	kv.always = true
-	lease, neighbour := mustAcquire(t, locker.Acquire, "stuck"), mustAcquire(t, locker.Acquire, "neighbour")
+	lease, neighbour := locktest.MustAcquire(t, locker.Acquire, "stuck"), locktest.MustAcquire(t, locker.Acquire, "neighbour")
 	session := s.sessionOf(t, "stuck")
-	if err := lease.Release(testContext(t)); err == nil {
+	if err := lease.Release(locktest.Context(t)); err == nil {
 		t.Fatal("Release of a key that cannot be deleted returned nil")
 	}
 	// From some time on, new locks are on another session.
 	var next locks.Lease
-	s.await(t, func() bool {
-		next = mustAcquire(t, locker.AcquireShared, "next")
+	locktest.Await(t, func() bool {
+		next = locktest.MustAcquire(t, locker.AcquireShared, "next")
 		if s.sessionOf(t, "next") != session {
 			return true
 		}
-		mustRelease(t, next)
+		locktest.MustRelease(t, next)
 		return false
 	})
 	s.wantKeys(t, "stuck", 1)
 	if err := neighbour.Err(); err != nil {
 		t.Fatal(err)
 	}
-	mustRelease(t, neighbour)
+	locktest.MustRelease(t, neighbour)
 	s.awaitKeys(t, "stuck", 0)
 	if err := next.Err(); err != nil {
 		t.Fatal(err)
 	}
-	mustRelease(t, next)
+	locktest.MustRelease(t, next)
 }

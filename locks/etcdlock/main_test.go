@@ -16,6 +16,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/lockstest"
 )
 
@@ -164,21 +165,5 @@ func (s *service) wantKeys(tb testing.TB, resource string, n int) {
 // awaitKeys waits until resource has n keys.
 func (s *service) awaitKeys(tb testing.TB, resource string, n int) {
 	tb.Helper()
-	s.await(tb, func() bool { return len(s.keys(tb, resource)) == n })
-}
-
-// await polls until cond holds.
-func (s *service) await(tb testing.TB, cond func() bool) {
-	tb.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			tb.Fatal("what must happen did not")
-		}
-	}
+	locktest.Await(tb, func() bool { return len(s.keys(tb, resource)) == n })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,54 +13,24 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // quiet is a TTL with which no renewal and no repeated attempt falls into a
 // test that counts requests.
 const quiet = 5 * time.Minute
 
-type acquireFunc func(ctx context.Context, resource string) (locks.Lease, error)
-
-func testContext(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
-func mustAcquire(tb testing.TB, acquire acquireFunc, resource string) locks.Lease {
-	tb.Helper()
-	lease, err := acquire(testContext(tb), resource)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return lease
-}
-
-func mustRelease(tb testing.TB, lease locks.Lease) {
-	tb.Helper()
-	if err := lease.Release(testContext(tb)); err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // counter counts the requests for locks that pass a link.
-type counter struct {
-	*testenv.Link
-	seen int
-}
+type counter struct{ *locktest.Counter }
 
-// since returns the requests for locks since the last call.
-func (c *counter) since() []string {
-	paths := c.Paths()
-	fresh := slices.DeleteFunc(slices.Clone(paths[c.seen:]), func(path string) bool { return !isKV(path) })
-	c.seen = len(paths)
-	return fresh
-}
-
-func (c *counter) want(tb testing.TB, what string, n int) {
+func newCounter(tb testing.TB, target string) counter {
 	tb.Helper()
-	if got := c.since(); len(got) != n {
+	return counter{&locktest.Counter{Link: newLink(tb, target), Counts: isKV}}
+}
+
+func (c counter) want(tb testing.TB, what string, n int) {
+	tb.Helper()
+	if got := c.Since(); len(got) != n {
 		tb.Errorf("%s: %d requests %q, want %d", what, len(got), got, n)
 	}
 }
@@ -69,29 +38,29 @@ func (c *counter) want(tb testing.TB, what string, n int) {
 func TestUncontendedRequests(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
-	count := counter{Link: newLink(t, s.Addr())}
+	count := newCounter(t, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: quiet}, count.Addr())
 	near := s.locker(t, etcdlock.Config{TTL: quiet}, s.Addr())
 
-	mustRelease(t, mustAcquire(t, near.Acquire, "makes the issuer"))
-	mustRelease(t, mustAcquire(t, locker.Acquire, "opens the session"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, near.Acquire, "makes the issuer"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "opens the session"))
 	if n := count.Requests(); n != 3 {
 		t.Errorf("first acquisition and release: %d requests %q, want 3", n, count.Paths())
 	}
-	count.since()
-	for _, acquire := range []acquireFunc{locker.Acquire, locker.AcquireShared, locker.TryAcquire, locker.TryAcquireShared} {
-		lease := mustAcquire(t, acquire, "r")
+	count.Since()
+	for _, acquire := range []locktest.AcquireFunc{locker.Acquire, locker.AcquireShared, locker.TryAcquire, locker.TryAcquireShared} {
+		lease := locktest.MustAcquire(t, acquire, "r")
 		count.want(t, "acquire", 1)
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 		count.want(t, "release", 1)
 	}
 
-	held := mustAcquire(t, near.Acquire, "r")
-	if _, err := locker.TryAcquire(testContext(t), "r"); !errors.Is(err, locks.ErrHeld) {
+	held := locktest.MustAcquire(t, near.Acquire, "r")
+	if _, err := locker.TryAcquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrHeld) {
 		t.Fatalf("TryAcquire of a held lock: %v", err)
 	}
 	count.want(t, "try of a held lock", 1)
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 }
 
 // TestRequestsPerGrant: however many wait, a grant costs the same (no herd).
@@ -102,33 +71,33 @@ func TestRequestsPerGrant(t *testing.T) {
 		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, testenv.Etcd(t))
-			count := counter{Link: newLink(t, s.Addr())}
+			count := newCounter(t, s.Addr())
 			var lockers []*etcdlock.Locker
 			for range min(waiters, 10) {
 				locker := s.locker(t, etcdlock.Config{TTL: quiet}, count.Addr())
-				mustRelease(t, mustAcquire(t, locker.Acquire, "first"))
+				locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "first"))
 				lockers = append(lockers, locker)
 			}
-			count.since()
+			count.Since()
 			rounds := max(2, 60/waiters)
 			var wg sync.WaitGroup
 			for i := range waiters {
 				locker := lockers[i%len(lockers)]
 				wg.Go(func() {
 					for range rounds {
-						lease, err := locker.Acquire(testContext(t), "r")
+						lease, err := locker.Acquire(locktest.Context(t), "r")
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if err := lease.Release(testContext(t)); err != nil {
+						if err := lease.Release(locktest.Context(t)); err != nil {
 							t.Error(err)
 						}
 					}
 				})
 			}
 			wg.Wait()
-			requests, grants := len(count.since()), waiters*rounds
+			requests, grants := len(count.Since()), waiters*rounds
 			t.Logf("%.2f requests per grant", float64(requests)/float64(grants))
 			if requests > limit*grants {
 				t.Errorf("%d requests for %d grants, want at most %d for each", requests, grants, limit)
@@ -144,20 +113,20 @@ func TestKeysAreReused(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	first := mustAcquire(t, locker.Acquire, "r")
-	mustRelease(t, first)
+	first := locktest.MustAcquire(t, locker.Acquire, "r")
+	locktest.MustRelease(t, first)
 	for range 20 {
-		lease := mustAcquire(t, locker.TryAcquire, "r")
-		if _, err := locker.TryAcquireShared(testContext(t), "r"); !errors.Is(err, locks.ErrHeld) {
+		lease := locktest.MustAcquire(t, locker.TryAcquire, "r")
+		if _, err := locker.TryAcquireShared(locktest.Context(t), "r"); !errors.Is(err, locks.ErrHeld) {
 			t.Fatalf("TryAcquireShared of a held lock: %v", err)
 		}
-		mustRelease(t, lease)
-		mustRelease(t, mustAcquire(t, locker.AcquireShared, "r"))
+		locktest.MustRelease(t, lease)
+		locktest.MustRelease(t, locktest.MustAcquire(t, locker.AcquireShared, "r"))
 	}
 	names := map[string]bool{}
-	watch, stop := context.WithCancel(testContext(t))
+	watch, stop := context.WithCancel(locktest.Context(t))
 	defer stop()
-	last := mustAcquire(t, locker.Acquire, "last").Token().Number
+	last := locktest.MustAcquire(t, locker.Acquire, "last").Token().Number
 	for answer := range s.client.Watch(watch, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(first.Token().Number)) {
 		for _, event := range answer.Events {
 			names[string(event.Kv.Key)] = true

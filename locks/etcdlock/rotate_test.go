@@ -9,11 +9,12 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 func mustIssuer(tb testing.TB, locker locks.IssuerLocker) string {
 	tb.Helper()
-	issuer, err := locker.Issuer(testContext(tb))
+	issuer, err := locker.Issuer(locktest.Context(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -22,7 +23,7 @@ func mustIssuer(tb testing.TB, locker locks.IssuerLocker) string {
 
 func mustRotate(tb testing.TB, locker locks.IssuerLocker, old string) string {
 	tb.Helper()
-	fresh, err := locker.RotateIssuer(testContext(tb), old)
+	fresh, err := locker.RotateIssuer(locktest.Context(tb), old)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -41,9 +42,9 @@ func TestRotateIssuer(t *testing.T) {
 	}
 	old := mustRotate(t, a, "") // made in advance
 
-	held := mustAcquire(t, a.Acquire, "r")
+	held := locktest.MustAcquire(t, a.Acquire, "r")
 	got := make(chan locks.Lease, 1)
-	ctx := testContext(t)
+	ctx := locktest.Context(t)
 	go func() {
 		lease, _ := b.Acquire(ctx, "r")
 		got <- lease
@@ -57,23 +58,23 @@ func TestRotateIssuer(t *testing.T) {
 	if p := mustStatus(t, a, "r").Holders[0]; p.Issuer != "" {
 		t.Errorf("the issuer of a lease from before is told to be %q, and it is %q", p.Issuer, old)
 	}
-	other := mustAcquire(t, a.TryAcquire, "other")
+	other := locktest.MustAcquire(t, a.TryAcquire, "other")
 	if other.Token().Issuer != fresh {
 		t.Errorf("what is acquired later has the issuer %q, want %q", other.Token().Issuer, fresh)
 	}
 	if token, ok := mustStatus(t, a, "other").Holders[0].Token("other"); !ok || token != other.Token() {
 		t.Errorf("token %v, %v, want %v", token, ok, other.Token())
 	}
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 	waited := <-got
 	if waited == nil || waited.Token().Issuer != fresh || waited.Token().Number <= held.Token().Number {
 		t.Fatalf("who waited got %v, want the issuer %s", waited, fresh)
 	}
-	mustRelease(t, waited)
-	mustRelease(t, other)
+	locktest.MustRelease(t, waited)
+	locktest.MustRelease(t, other)
 
 	for _, wrong := range []string{old, "", "x"} {
-		if _, err := a.RotateIssuer(testContext(t), wrong); !errors.Is(err, locks.ErrIssuerChanged) {
+		if _, err := a.RotateIssuer(locktest.Context(t), wrong); !errors.Is(err, locks.ErrIssuerChanged) {
 			t.Errorf("replace %q: %v", wrong, err)
 		}
 	}
@@ -89,18 +90,18 @@ func TestRotateIssuerHeals(t *testing.T) {
 	for _, broken := range []string{"", "not an id"} {
 		s := newService(t, testenv.Etcd(t))
 		locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-		if _, err := s.client.Put(testContext(t), s.prefix+".issuer", broken); err != nil {
+		if _, err := s.client.Put(locktest.Context(t), s.prefix+".issuer", broken); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := locker.TryAcquire(testContext(t), "r"); err == nil {
+		if _, err := locker.TryAcquire(locktest.Context(t), "r"); err == nil {
 			t.Errorf("acquired with the issuer %q", broken)
 		}
 		fresh := mustRotate(t, locker, mustIssuer(t, locker))
-		lease := mustAcquire(t, locker.Acquire, "r")
+		lease := locktest.MustAcquire(t, locker.Acquire, "r")
 		if lease.Token().Issuer != fresh {
 			t.Errorf("token %v, want the issuer %q", lease.Token(), fresh)
 		}
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
 }
 
@@ -116,7 +117,7 @@ func TestRotateIssuerOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				fresh, err := locker.RotateIssuer(testContext(t), old)
+				fresh, err := locker.RotateIssuer(locktest.Context(t), old)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -148,7 +149,7 @@ func TestRotateIssuerLostReply(t *testing.T) {
 				old = mustRotate(t, near, "")
 			}
 			link.DropReplyTo(isKV, n)
-			fresh, err := far.RotateIssuer(testContext(t), old)
+			fresh, err := far.RotateIssuer(locktest.Context(t), old)
 			if err != nil || fresh == old || mustIssuer(t, near) != fresh {
 				t.Errorf("reply %d lost: %q was replaced by %q, %v, and is %q", n, old, fresh, err, mustIssuer(t, near))
 			}
@@ -172,7 +173,7 @@ func TestRotateIssuerUnderLoad(t *testing.T) {
 	defer close(stop)
 	for i := range 4 {
 		locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-		ctx := testContext(t)
+		ctx := locktest.Context(t)
 		wg.Go(func() {
 			for {
 				select {
@@ -208,13 +209,13 @@ func TestRotateIssuerUnderLoad(t *testing.T) {
 	for range 20 {
 		grants := func() int { mu.Lock(); defer mu.Unlock(); return len(tokens) }
 		n := grants()
-		s.await(t, func() bool { return grants() >= n+5 || t.Failed() })
+		locktest.Await(t, func() bool { return grants() >= n+5 || t.Failed() })
 		issuers = append(issuers, mustRotate(t, operator, mustIssuer(t, operator)))
-		check := mustAcquire(t, operator.Acquire, "other")
+		check := locktest.MustAcquire(t, operator.Acquire, "other")
 		if got := check.Token().Issuer; got != issuers[len(issuers)-1] {
 			t.Errorf("acquired with the issuer %q after %q", got, issuers)
 		}
-		mustRelease(t, check)
+		locktest.MustRelease(t, check)
 	}
 	mu.Lock()
 	defer mu.Unlock()

@@ -10,13 +10,14 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // sessionOf is the etcd lease of the youngest key of resource.
 func (s *service) sessionOf(tb testing.TB, resource string) clientv3.LeaseID {
 	tb.Helper()
 	keys := s.keys(tb, resource)
-	answer, err := s.client.Get(testContext(tb), keys[len(keys)-1])
+	answer, err := s.client.Get(locktest.Context(tb), keys[len(keys)-1])
 	if err != nil || len(answer.Kvs) != 1 {
 		tb.Fatalf("get %q: %v, %v", keys, answer, err)
 	}
@@ -25,7 +26,7 @@ func (s *service) sessionOf(tb testing.TB, resource string) clientv3.LeaseID {
 
 func (s *service) revoke(tb testing.TB, id clientv3.LeaseID) {
 	tb.Helper()
-	if _, err := s.client.Revoke(testContext(tb), id); err != nil {
+	if _, err := s.client.Revoke(locktest.Context(tb), id); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -33,7 +34,7 @@ func (s *service) revoke(tb testing.TB, id clientv3.LeaseID) {
 // alive reports whether etcd knows the session.
 func (s *service) alive(tb testing.TB, id clientv3.LeaseID) bool {
 	tb.Helper()
-	answer, err := s.client.TimeToLive(testContext(tb), id)
+	answer, err := s.client.TimeToLive(locktest.Context(tb), id)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -56,9 +57,9 @@ func lostSoon(tb testing.TB, lease locks.Lease) {
 }
 
 // start acquires in the background.
-func start(tb testing.TB, acquire acquireFunc, resource string) <-chan error {
+func start(tb testing.TB, acquire locktest.AcquireFunc, resource string) <-chan error {
 	tb.Helper()
-	ctx, got := testContext(tb), make(chan error, 1)
+	ctx, got := locktest.Context(tb), make(chan error, 1)
 	go func() {
 		lease, err := acquire(ctx, resource)
 		if err == nil {
@@ -73,17 +74,17 @@ func TestRevokedWhileHolding(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	leases := []locks.Lease{mustAcquire(t, locker.Acquire, "a"), mustAcquire(t, locker.AcquireShared, "b")}
+	leases := []locks.Lease{locktest.MustAcquire(t, locker.Acquire, "a"), locktest.MustAcquire(t, locker.AcquireShared, "b")}
 	s.revoke(t, s.sessionOf(t, "a"))
 	for _, lease := range leases {
 		lostSoon(t, lease)
 	}
 	// The locker goes on, on a new session, without an error.
-	next := mustAcquire(t, locker.Acquire, "a")
+	next := locktest.MustAcquire(t, locker.Acquire, "a")
 	if next.Token().Number <= leases[0].Token().Number {
 		t.Errorf("token %v after %v", next.Token(), leases[0].Token())
 	}
-	mustRelease(t, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestRevokedWhileWaiting: etcd #11456, #9921, #19597 (a waiter whose lease
@@ -96,7 +97,7 @@ func TestRevokedWhileWaiting(t *testing.T) {
 			s := newService(t, testenv.Etcd(t))
 			holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
 			waiter := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-			held := mustAcquire(t, holder.Acquire, "r")
+			held := locktest.MustAcquire(t, holder.Acquire, "r")
 			acquire := waiter.Acquire
 			if mode == "shared" {
 				acquire = waiter.AcquireShared
@@ -115,7 +116,7 @@ func TestRevokedWhileWaiting(t *testing.T) {
 			if err := held.Err(); err != nil {
 				t.Fatal(err)
 			}
-			mustRelease(t, held)
+			locktest.MustRelease(t, held)
 		})
 	}
 }
@@ -126,12 +127,12 @@ func TestRevokedWhileIdle(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	id := s.sessionOf(t, "r")
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 	s.revoke(t, id)
-	for _, acquire := range []acquireFunc{locker.Acquire, locker.TryAcquireShared} {
-		mustRelease(t, mustAcquire(t, acquire, "r"))
+	for _, acquire := range []locktest.AcquireFunc{locker.Acquire, locker.TryAcquireShared} {
+		locktest.MustRelease(t, locktest.MustAcquire(t, acquire, "r"))
 	}
 }
 
@@ -141,7 +142,7 @@ func TestSessionEndsWhenIdle(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
 	locker := s.locker(t, etcdlock.Config{TTL: shortTTL}, s.Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	id := s.sessionOf(t, "r")
 	// It lives as long as it is needed, many TTLs if need be.
 	for end := time.Now().Add(shortTTL * 3 / 2); time.Now().Before(end); {
@@ -149,9 +150,9 @@ func TestSessionEndsWhenIdle(t *testing.T) {
 			t.Fatalf("session of a held lock ended: %v", lease.Err())
 		}
 	}
-	mustRelease(t, lease)
-	s.await(t, func() bool { return !s.alive(t, id) })
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	locktest.MustRelease(t, lease)
+	locktest.Await(t, func() bool { return !s.alive(t, id) })
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 }
 
 // TestShares: many locks, one session; and two of them on one resource never
@@ -160,14 +161,14 @@ func TestShares(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	a, b := mustAcquire(t, locker.AcquireShared, "r"), mustAcquire(t, locker.AcquireShared, "r")
+	a, b := locktest.MustAcquire(t, locker.AcquireShared, "r"), locktest.MustAcquire(t, locker.AcquireShared, "r")
 	first := s.sessionOf(t, "r")
-	mustRelease(t, b)
+	locktest.MustRelease(t, b)
 	if second := s.sessionOf(t, "r"); second != first {
 		t.Errorf("sessions %x and %x", first, second)
 	}
 	s.wantKeys(t, "r", 1)
-	mustRelease(t, a)
+	locktest.MustRelease(t, a)
 	s.wantKeys(t, "r", 0)
 }
 
@@ -179,7 +180,7 @@ func TestDeadline(t *testing.T) {
 	s := newService(t, testenv.Etcd(t))
 	link := newLink(t, s.Addr())
 	client := connect(t, s.etcd, link.Addr())
-	if _, err := client.Get(testContext(t), "connected"); err != nil {
+	if _, err := client.Get(locktest.Context(t), "connected"); err != nil {
 		t.Fatal(err)
 	}
 	locker, err := etcdlock.New(client, etcdlock.Config{TTL: ttl, Prefix: s.prefix})
@@ -189,12 +190,12 @@ func TestDeadline(t *testing.T) {
 	t.Cleanup(func() { locker.Close() })
 	link.Delay(delay)
 	start := time.Now()
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	first := lease.Deadline()
 	if left := first.Sub(start); left > ttl-ttl/20+delay {
 		t.Errorf("deadline is %v after the acquisition began, TTL is %v", left, ttl)
 	}
-	s.await(t, func() bool { return lease.Deadline() != first || lease.Err() != nil })
+	locktest.Await(t, func() bool { return lease.Deadline() != first || lease.Err() != nil })
 	if left := time.Until(lease.Deadline()); left > ttl-ttl/20-delay {
 		t.Errorf("deadline is %v away when the answer to a renewal comes, after %v", left, 2*delay)
 	}
@@ -202,5 +203,5 @@ func TestDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.Delay(0)
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }

@@ -16,12 +16,13 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // all is everything below the prefix of s.
 func (s *service) all(tb testing.TB) []*mvccpb.KeyValue {
 	tb.Helper()
-	answer, err := s.client.Get(testContext(tb), s.prefix, clientv3.WithPrefix())
+	answer, err := s.client.Get(locktest.Context(tb), s.prefix, clientv3.WithPrefix())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func (s *service) all(tb testing.TB) []*mvccpb.KeyValue {
 
 func mustStatus(tb testing.TB, locker locks.StatusLocker, resource string) locks.Status {
 	tb.Helper()
-	status, err := locker.Status(testContext(tb), resource)
+	status, err := locker.Status(locktest.Context(tb), resource)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -47,15 +48,15 @@ func TestStatus(t *testing.T) {
 	if n := len(s.all(t)); n != 0 {
 		t.Fatalf("to read the status made %d keys", n)
 	}
-	mustRelease(t, mustAcquire(t, a.Acquire, "makes the issuer"))
-	mustRelease(t, mustAcquire(t, a.Acquire, "r/deeper"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, a.Acquire, "makes the issuer"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, a.Acquire, "r/deeper"))
 
-	first, second := mustAcquire(t, a.AcquireShared, "r"), mustAcquire(t, b.AcquireShared, "r")
+	first, second := locktest.MustAcquire(t, a.AcquireShared, "r"), locktest.MustAcquire(t, b.AcquireShared, "r")
 	writer := start(t, a.Acquire, "r")
 	s.awaitKeys(t, "r", 3)
 	reader := start(t, b.AcquireShared, "r")
 	s.awaitKeys(t, "r", 4)
-	below := mustAcquire(t, a.Acquire, "r/eu")
+	below := locktest.MustAcquire(t, a.Acquire, "r/eu")
 
 	before := s.all(t)
 	got := mustStatus(t, a, "r")
@@ -85,14 +86,14 @@ func TestStatus(t *testing.T) {
 		t.Errorf("sessions of two lockers, of a place each: %+v", got)
 	}
 	for _, lease := range []locks.Lease{first, second, below} {
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
 	for _, got := range []<-chan error{writer, reader} {
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := a.Status(testContext(t), ""); !errors.Is(err, guard.ErrMalformed) {
+	if _, err := a.Status(locktest.Context(t), ""); !errors.Is(err, guard.ErrMalformed) {
 		t.Errorf("status of no name: %v", err)
 	}
 }
@@ -102,7 +103,7 @@ func TestStatusOfTheFirst(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{}))
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	got := mustStatus(t, locker, "r")
 	if len(got.Holders) != 1 {
 		t.Fatalf("status %+v", got)
@@ -110,7 +111,7 @@ func TestStatusOfTheFirst(t *testing.T) {
 	if token, ok := got.Holders[0].Token("r"); !ok || token != lease.Token() {
 		t.Errorf("token %v, %v, want %v", token, ok, lease.Token())
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }
 
 // TestStatusOfForeignKeys: a key that somebody else put into a queue keeps
@@ -119,8 +120,8 @@ func TestStatusOfForeignKeys(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Etcd(t))
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	mustRelease(t, mustAcquire(t, locker.Acquire, "makes the issuer"))
-	if _, err := s.client.Put(testContext(t), s.prefix+"r/stray", "\x1b[31m"); err != nil {
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "makes the issuer"))
+	if _, err := s.client.Put(locktest.Context(t), s.prefix+"r/stray", "\x1b[31m"); err != nil {
 		t.Fatal(err)
 	}
 	got := start(t, locker.Acquire, "r")
@@ -144,7 +145,7 @@ func TestStatusOfForeignKeys(t *testing.T) {
 // asUser is a locker of s as a user who may do perm below the prefix.
 func (s *service) asUser(t *testing.T, name string, perm clientv3.PermissionType) *etcdlock.Locker {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := locktest.Context(t)
 	for _, step := range []func() error{
 		func() error { _, err := s.client.UserAdd(ctx, name, "pw"); return err },
 		func() error { _, err := s.client.RoleAdd(ctx, name); return err },
@@ -179,22 +180,22 @@ func TestStatusPermissions(t *testing.T) {
 	reader := s.asUser(t, "reader", clientv3.PermissionType(clientv3.PermRead))
 	writer := s.asUser(t, "writer", clientv3.PermissionType(clientv3.PermReadWrite))
 	blind := s.asUser(t, "blind", clientv3.PermissionType(clientv3.PermWrite))
-	lease := mustAcquire(t, writer.Acquire, "r")
+	lease := locktest.MustAcquire(t, writer.Acquire, "r")
 	got := mustStatus(t, reader, "r")
 	if len(got.Holders) != 1 || !got.Holders[0].Timed || got.Holders[0].Holder != lease.Token().Holder {
 		t.Errorf("a reader sees %+v", got)
 	}
-	if _, err := blind.Status(testContext(t), "r"); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+	if _, err := blind.Status(locktest.Context(t), "r"); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("status for somebody who may not read: %v", err)
 	}
-	if _, err := reader.RotateIssuer(testContext(t), got.Issuer); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+	if _, err := reader.RotateIssuer(locktest.Context(t), got.Issuer); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("a reader rotates: %v", err)
 	}
-	fresh, err := writer.RotateIssuer(testContext(t), got.Issuer)
+	fresh, err := writer.RotateIssuer(locktest.Context(t), got.Issuer)
 	if err != nil || fresh == got.Issuer {
 		t.Errorf("a writer rotates: %q, %v", fresh, err)
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }
 
 // TestStatusOfAHungServer ends with its ctx.

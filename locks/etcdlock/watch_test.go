@@ -9,6 +9,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // compact compacts everything up to now, after some writes, so that whoever
@@ -17,13 +18,13 @@ func (s *service) compact(tb testing.TB) {
 	tb.Helper()
 	var rev int64
 	for range 3 {
-		answer, err := s.client.Put(testContext(tb), s.prefix+"unrelated", "")
+		answer, err := s.client.Put(locktest.Context(tb), s.prefix+"unrelated", "")
 		if err != nil {
 			tb.Fatal(err)
 		}
 		rev = answer.Header.Revision
 	}
-	if _, err := s.client.Compact(testContext(tb), rev, clientv3.WithCompactPhysical()); err != nil {
+	if _, err := s.client.Compact(locktest.Context(tb), rev, clientv3.WithCompactPhysical()); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -36,13 +37,13 @@ func TestCompactionWhileWaiting(t *testing.T) {
 	link := newLink(t, s.Addr())
 	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
 	waiter := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	for _, acquire := range []acquireFunc{waiter.Acquire, waiter.AcquireShared} {
-		held, before := mustAcquire(t, holder.Acquire, "r"), watches(link)
+	for _, acquire := range []locktest.AcquireFunc{waiter.Acquire, waiter.AcquireShared} {
+		held, before := locktest.MustAcquire(t, holder.Acquire, "r"), watches(link)
 		got := start(t, acquire, "r")
 		s.awaitKeys(t, "r", 2)
-		awaitWatch(t, s, link, before)
+		awaitWatch(t, link, before)
 		link.Refuse(true)
-		mustRelease(t, held)
+		locktest.MustRelease(t, held)
 		s.compact(t)
 		link.Refuse(false)
 		if err := <-got; err != nil {
@@ -58,8 +59,8 @@ func TestCompactionWhileHolding(t *testing.T) {
 	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{}))
 	link := newLink(t, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
-	awaitWatch(t, s, link, 0)
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
+	awaitWatch(t, link, 0)
 	link.Refuse(true)
 	s.Break(t, "r", lease.Token())
 	s.compact(t)
@@ -74,9 +75,9 @@ func TestCompactionBeforeTheWatch(t *testing.T) {
 	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{}))
 	link := newLink(t, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	s.compact(t)
-	awaitWatch(t, s, link, 0)
+	awaitWatch(t, link, 0)
 	s.Break(t, "r", lease.Token())
 	lostSoon(t, lease)
 }
@@ -88,26 +89,26 @@ func TestBrokenWatches(t *testing.T) {
 	link := newLink(t, s.Addr())
 	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	mine := mustAcquire(t, locker.Acquire, "mine")
-	held := mustAcquire(t, holder.Acquire, "r")
+	mine := locktest.MustAcquire(t, locker.Acquire, "mine")
+	held := locktest.MustAcquire(t, holder.Acquire, "r")
 	got := start(t, locker.Acquire, "r")
 	s.awaitKeys(t, "r", 2)
-	awaitWatch(t, s, link, 0)
+	awaitWatch(t, link, 0)
 	for range 5 {
 		before := watches(link)
 		link.Cut()
-		awaitWatch(t, s, link, before)
+		awaitWatch(t, link, before)
 	}
 	if err := mine.Err(); err != nil {
 		t.Fatal(err)
 	}
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 	if err := <-got; err != nil {
 		t.Fatal(err)
 	}
 	s.Break(t, "mine", mine.Token())
 	lostSoon(t, mine)
-	if err := mine.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+	if err := mine.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Release: %v", err)
 	}
 }
@@ -124,9 +125,9 @@ func watches(link *testenv.Link) int {
 }
 
 // awaitWatch waits until there were more watch streams than before.
-func awaitWatch(tb testing.TB, s *service, link *testenv.Link, before int) {
+func awaitWatch(tb testing.TB, link *testenv.Link, before int) {
 	tb.Helper()
-	s.await(tb, func() bool { return watches(link) > before })
+	locktest.Await(tb, func() bool { return watches(link) > before })
 }
 
 // TestHungWatch: the member that has the watches hangs, with its connections
@@ -137,13 +138,13 @@ func TestHungWatch(t *testing.T) {
 	one, two := newLink(t, s.Addr()), newLink(t, s.Addr()) // like two members
 	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
 	locker := s.locker(t, etcdlock.Config{TTL: 2 * shortTTL}, one.Addr(), two.Addr())
-	mine := mustAcquire(t, locker.Acquire, "mine")
-	held := mustAcquire(t, holder.Acquire, "r")
+	mine := locktest.MustAcquire(t, locker.Acquire, "mine")
+	held := locktest.MustAcquire(t, holder.Acquire, "r")
 	got := start(t, locker.Acquire, "r")
 	s.awaitKeys(t, "r", 2)
 	// Watches are confirmed in the order they were asked for in: the others are
 	// there when this one works.
-	probe := mustAcquire(t, locker.Acquire, "probe")
+	probe := locktest.MustAcquire(t, locker.Acquire, "probe")
 	s.Break(t, "probe", probe.Token())
 	lostSoon(t, probe)
 	hung := one
@@ -151,14 +152,14 @@ func TestHungWatch(t *testing.T) {
 		hung = two
 	}
 	hung.Freeze()
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 	s.Break(t, "mine", mine.Token())
 	if err := <-got; err != nil {
 		t.Errorf("waiter: %v", err)
 	}
 	select {
 	case <-mine.Lost():
-	case <-testContext(t).Done():
+	case <-locktest.Context(t).Done():
 		t.Error("the lock's key is gone and Lost is open")
 	}
 	hung.Thaw()

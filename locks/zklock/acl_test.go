@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
@@ -19,8 +20,8 @@ func TestACL(t *testing.T) {
 	dial := zklock.Dial{Servers: []string{s.Addr()}, Auth: []zklock.Auth{{Scheme: "digest", Credentials: "me:secret"}}}
 	config := zklock.Config{TTL: longTTL, Root: s.root + "/deeper"}
 	locker, colleague := newLocker(t, dial, config), newLocker(t, dial, config)
-	lease := mustAcquire(t, locker.Acquire, "r")
-	wait := background(testContext(t), t, colleague.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
+	wait := locktest.Background(locktest.Context(t), t, colleague.Acquire, "r")
 
 	dir := config.Root + "/r"
 	want := zk.DigestACL(zk.PermAll, "me", "secret")[0]
@@ -42,20 +43,20 @@ func TestACL(t *testing.T) {
 	}
 
 	stranger := newLocker(t, zklock.Dial{Servers: []string{s.Addr()}}, config)
-	if _, err := stranger.Acquire(testContext(t), "r"); !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "ACL") {
+	if _, err := stranger.Acquire(locktest.Context(t), "r"); !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "ACL") {
 		t.Errorf("Acquire as a stranger: %v", err)
 	}
-	mustRelease(t, lease)
-	mustRelease(t, wantGrant(t, wait))
+	locktest.MustRelease(t, lease)
+	locktest.MustRelease(t, locktest.WantGrant(t, wait))
 
 	// Authenticated again after a reconnection.
 	link := newLink(t, s.Addr())
 	dial.Servers = []string{link.Addr()}
 	moved := newLocker(t, dial, config)
-	lease = mustAcquire(t, moved.Acquire, "r")
+	lease = locktest.MustAcquire(t, moved.Acquire, "r")
 	link.Cut()
-	mustRelease(t, mustAcquire(t, moved.Acquire, "q"))
-	mustRelease(t, lease)
+	locktest.MustRelease(t, locktest.MustAcquire(t, moved.Acquire, "q"))
+	locktest.MustRelease(t, lease)
 }
 
 // TestDenied: a lack of any permission is an error that says which, and leaves
@@ -64,14 +65,14 @@ func TestDenied(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	locker := s.near(t)
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 	for what, perms := range map[string]int32{
 		"read": zk.PermAll &^ zk.PermRead, "write": zk.PermAll &^ zk.PermWrite, "create": zk.PermAll &^ zk.PermCreate,
 	} {
 		if _, err := s.conn.SetACL(s.dir("r"), zk.WorldACL(perms), -1); err != nil {
 			t.Fatal(err)
 		}
-		lease, err := locker.TryAcquire(testContext(t), "r")
+		lease, err := locker.TryAcquire(locktest.Context(t), "r")
 		if lease != nil || !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), s.dir("r")) {
 			t.Errorf("TryAcquire without the permission to %s: %v, %v", what, lease, err)
 		}
@@ -79,7 +80,7 @@ func TestDenied(t *testing.T) {
 	if _, err := s.conn.SetACL(s.root, zk.WorldACL(zk.PermRead), -1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.Acquire(testContext(t), "q"); !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "make the directory "+s.dir("q")) {
+	if _, err := locker.Acquire(locktest.Context(t), "q"); !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "make the directory "+s.dir("q")) {
 		t.Errorf("Acquire where there may be no directory: %v", err)
 	}
 }
@@ -90,23 +91,23 @@ func TestStuckNode(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	locker := s.near(t)
-	stuck, neighbour := mustAcquire(t, locker.Acquire, "stuck"), mustAcquire(t, locker.Acquire, "neighbour")
+	stuck, neighbour := locktest.MustAcquire(t, locker.Acquire, "stuck"), locktest.MustAcquire(t, locker.Acquire, "neighbour")
 	if _, err := s.conn.SetACL(s.dir("stuck"), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1); err != nil {
 		t.Fatal(err)
 	}
-	if err := stuck.Release(testContext(t)); !errors.Is(err, zk.ErrNoAuth) {
+	if err := stuck.Release(locktest.Context(t)); !errors.Is(err, zk.ErrNoAuth) {
 		t.Fatalf("Release: %v", err)
 	}
-	await(t, func() bool { // from some time on new locks are on another session
-		next := mustAcquire(t, locker.AcquireShared, "next")
-		defer mustRelease(t, next)
+	locktest.Await(t, func() bool { // from some time on new locks are on another session
+		next := locktest.MustAcquire(t, locker.AcquireShared, "next")
+		defer locktest.MustRelease(t, next)
 		return session(s.queue(t, "next")[0]) != session(s.queue(t, "neighbour")[0])
 	})
 	if n := s.Entries(t, "stuck"); n != 1 {
 		t.Fatalf("%d nodes", n)
 	}
-	wantHeld(t, neighbour)
-	mustRelease(t, neighbour)
+	locktest.WantHeld(t, neighbour)
+	locktest.MustRelease(t, neighbour)
 	s.awaitEntries(t, "stuck", 0)
 }
 

@@ -4,30 +4,29 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
-
-// contender locks and unlocks one resource; lock returns its unlock.
-type contender func(ctx context.Context) (func(context.Context) error, error)
 
 // rival is an implementation to measure.
 type rival struct {
 	name string
 	// join returns a contender on a session of its own, at addr.
-	join func(b *testing.B, s *service, addr string) contender
+	join func(b *testing.B, s *service, addr string) locktest.Contender
 }
 
 var rivals = []rival{
-	{"zklock", func(b *testing.B, s *service, addr string) contender { b.Helper(); return joinLocker(b, s, addr) }},
-	{"zklock-single", func(b *testing.B, s *service, addr string) contender {
+	{"zklock", func(b *testing.B, s *service, addr string) locktest.Contender {
+		b.Helper()
+		return joinLocker(b, s, addr)
+	}},
+	{"zklock-single", func(b *testing.B, s *service, addr string) locktest.Contender {
 		b.Helper()
 		single := *s
 		single.config.Single = true
@@ -37,12 +36,12 @@ var rivals = []rival{
 	{"zk.Lock", joinLock},
 }
 
-func joinLocker(b *testing.B, s *service, addr string) contender {
+func joinLocker(b *testing.B, s *service, addr string) locktest.Contender {
 	b.Helper()
 	locker := newLocker(b, zklock.Dial{Servers: []string{addr}}, zklock.Config{
 		Root: s.config.Root, Single: s.config.Single, TTL: longTTL,
 	})
-	mustRelease(b, mustAcquire(b, locker.Acquire, "r"))
+	locktest.MustRelease(b, locktest.MustAcquire(b, locker.Acquire, "r"))
 	return func(ctx context.Context) (func(context.Context) error, error) {
 		lease, err := locker.Acquire(ctx, "r")
 		if err != nil {
@@ -52,7 +51,7 @@ func joinLocker(b *testing.B, s *service, addr string) contender {
 	}
 }
 
-func joinLock(b *testing.B, s *service, addr string) contender {
+func joinLock(b *testing.B, s *service, addr string) locktest.Contender {
 	b.Helper()
 	lock := zk.NewLock(connect(b, addr), s.root+"-zk.Lock", zk.WorldACL(zk.PermAll))
 	unlock := func(context.Context) error { return lock.Unlock() }
@@ -93,7 +92,7 @@ func BenchmarkUncontended(b *testing.B) {
 				took = append(took, cycle())
 			}
 			b.ReportMetric(float64(s.server.Packets(b)-before)/float64(len(took)), "req/op")
-			report(b, took)
+			locktest.Report(b, took, "")
 		})
 	}
 }
@@ -106,78 +105,21 @@ func BenchmarkHandover(b *testing.B) {
 			for _, r := range rivals {
 				b.Run(fmt.Sprintf("hold=%v/waiters=%d/%s", hold, waiters, r.name), func(b *testing.B) {
 					s := newService(b, testenv.ZooKeeper(b))
-					var contenders []contender
+					var contenders []locktest.Contender
 					for range waiters {
 						contenders = append(contenders, r.join(b, s, s.Addr()))
 					}
-					share(b, contenders, 0, 500) // warms the server up
+					locktest.Contest(b, contenders, 0, 500) // warms the server up
 					before := s.server.Packets(b)
 					b.ResetTimer()
-					took, grants := share(b, contenders, hold, b.N)
+					took, grants := locktest.Contest(b, contenders, hold, b.N)
 					b.StopTimer()
 					b.ReportMetric(float64(s.server.Packets(b)-before)/float64(b.N), "req/grant")
 					b.ReportMetric(float64(slices.Min(grants)), "min-grants")
 					b.ReportMetric(float64(slices.Max(grants)), "max-grants")
-					report(b, took)
+					locktest.Report(b, took, "")
 				})
 			}
 		}
 	}
-}
-
-// share lets the contenders share n grants, and returns the times of the
-// handovers and the grants of each.
-func share(b *testing.B, contenders []contender, hold time.Duration, n int) (took []time.Duration, grants []int) {
-	b.Helper()
-	ctx := context.Background()
-	grants = make([]int, len(contenders))
-	var left atomic.Int64
-	left.Store(int64(n))
-	var mu sync.Mutex
-	var unlocked time.Time
-	last := -1
-	var wg sync.WaitGroup
-	for i, lock := range contenders {
-		wg.Go(func() {
-			for left.Add(-1) >= 0 {
-				unlock, err := lock(ctx)
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				now := time.Now()
-				mu.Lock()
-				if last >= 0 && last != i {
-					took = append(took, now.Sub(unlocked))
-				}
-				grants[i]++
-				mu.Unlock()
-				if hold > 0 {
-					<-time.After(hold)
-				}
-				mu.Lock()
-				last, unlocked = i, time.Now()
-				mu.Unlock()
-				if err := unlock(ctx); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return took, grants
-}
-
-func report(b *testing.B, took []time.Duration) {
-	b.Helper()
-	if len(took) == 0 {
-		return
-	}
-	slices.Sort(took)
-	at := func(share float64) float64 {
-		return float64(took[int(share*float64(len(took)-1))].Microseconds())
-	}
-	b.ReportMetric(at(0.5), "p50-us")
-	b.ReportMetric(at(0.99), "p99-us")
-	b.ReportMetric(at(1), "max-us")
 }

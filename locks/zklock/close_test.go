@@ -9,36 +9,37 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 func TestClose(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	locker, other := s.near(t), s.near(t)
-	held, lease := mustAcquire(t, other.Acquire, "theirs"), mustAcquire(t, locker.Acquire, "ours")
-	wait := background(testContext(t), t, locker.Acquire, "theirs")
+	held, lease := locktest.MustAcquire(t, other.Acquire, "theirs"), locktest.MustAcquire(t, locker.Acquire, "ours")
+	wait := locktest.Background(locktest.Context(t), t, locker.Acquire, "theirs")
 	s.awaitEntries(t, "theirs", 2)
 	for range 2 {
 		if err := locker.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if g := <-wait; !errors.Is(g.err, locks.ErrClosed) || !errors.Is(g.err, locks.ErrLost) {
-		t.Errorf("acquire that Close ended: %v", g.err)
+	if g := <-wait; !errors.Is(g.Err, locks.ErrClosed) || !errors.Is(g.Err, locks.ErrLost) {
+		t.Errorf("acquire that Close ended: %v", g.Err)
 	}
 	if err := lease.Err(); !errors.Is(err, locks.ErrClosed) || !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Err of a lease that Close ended: %v", err)
 	}
-	if err := lease.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+	if err := lease.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Release of a lease that Close ended: %v", err)
 	}
-	if _, err := locker.Acquire(testContext(t), "r"); !errors.Is(err, locks.ErrClosed) || errors.Is(err, locks.ErrLost) {
+	if _, err := locker.Acquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrClosed) || errors.Is(err, locks.ErrLost) {
 		t.Errorf("Acquire after Close: %v", err)
 	}
 	if a, b := s.Entries(t, "ours"), s.Entries(t, "theirs"); a != 0 || b != 1 {
 		t.Errorf("%d and %d nodes after Close", a, b)
 	}
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 }
 
 // TestCloseHangs: Close returns although ZooKeeper does not answer.
@@ -46,7 +47,7 @@ func TestCloseHangs(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	far, link := s.far(t)
-	lease := mustAcquire(t, far.Acquire, "r")
+	lease := locktest.MustAcquire(t, far.Acquire, "r")
 	link.Freeze()
 	start := time.Now()
 	if err := far.Close(); err == nil || !strings.Contains(err.Error(), "close session") {
@@ -67,10 +68,10 @@ func TestReleaseHangs(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	far, link := s.far(t)
-	lease := mustAcquire(t, far.Acquire, "r")
+	lease := locktest.MustAcquire(t, far.Acquire, "r")
 	link.Freeze()
 	start := time.Now()
-	if err := lease.Release(testContext(t)); err == nil {
+	if err := lease.Release(locktest.Context(t)); err == nil {
 		t.Error("Release at a server that hangs returned nil")
 	}
 	if took := time.Since(start); took > 10*time.Second {
@@ -88,7 +89,7 @@ func TestUnreachable(t *testing.T) {
 	link := newLink(t, s.Addr())
 	link.Refuse(true)
 	locker := s.locker(t, longTTL, link.Addr())
-	if _, err := locker.Acquire(testContext(t), "r"); err == nil || !strings.Contains(err.Error(), link.Addr()) {
+	if _, err := locker.Acquire(locktest.Context(t), "r"); err == nil || !strings.Contains(err.Error(), link.Addr()) {
 		t.Errorf("Acquire: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -97,7 +98,7 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("TryAcquire: %v", err)
 	}
 	link.Refuse(false)
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 }
 
 // TestCloseUnreachable: nothing is left running either.
@@ -105,10 +106,10 @@ func TestCloseUnreachable(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	far, link := s.far(t)
-	lease := mustAcquire(t, far.Acquire, "r")
+	lease := locktest.MustAcquire(t, far.Acquire, "r")
 	link.Refuse(true)
 	if err := far.Close(); err == nil {
 		t.Error("Close without a server returned nil")
 	}
-	wantLost(t, lease)
+	locktest.WantLost(t, lease)
 }

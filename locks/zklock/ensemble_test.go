@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
@@ -27,30 +28,30 @@ func testLeaderKilled(t *testing.T, e *testenv.ZooKeeperEnsemble) {
 	s := newService(t, others[0])
 	open := func() *zklock.Locker { return s.locker(t, 20*time.Second, e.Addrs()...) }
 	holder, waiter, last := open(), open(), open()
-	held := mustAcquire(t, holder.Acquire, "r")
-	wait := background(testContext(t), t, waiter.Acquire, "r")
+	held := locktest.MustAcquire(t, holder.Acquire, "r")
+	wait := locktest.Background(locktest.Context(t), t, waiter.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
-	wait2 := background(testContext(t), t, last.Acquire, "r")
+	wait2 := locktest.Background(locktest.Context(t), t, last.Acquire, "r")
 	s.awaitEntries(t, "r", 3)
 	leader.Kill(t)
 	end := time.Now().Add(20 * time.Second * 2 / 3) // what was promised before is over then
-	await(t, func() bool { return held.Err() != nil || held.Deadline().After(end) })
-	wantHeld(t, held)
+	locktest.Await(t, func() bool { return held.Err() != nil || held.Deadline().After(end) })
+	locktest.WantHeld(t, held)
 	s.awaitEntries(t, "r", 3)
 	if len(wait)+len(wait2) > 0 {
 		t.Fatal("a waiter was granted while the lock was held")
 	}
-	mustRelease(t, held)
-	second := wantGrant(t, wait)
-	mustRelease(t, second)
-	third := wantGrant(t, wait2)
-	wantRising(t, held, second, third)
+	locktest.MustRelease(t, held)
+	second := locktest.WantGrant(t, wait)
+	locktest.MustRelease(t, second)
+	third := locktest.WantGrant(t, wait2)
+	locktest.WantRising(t, held, second, third)
 	leader.Restart(t)
-	wantHeld(t, third)
-	mustRelease(t, third)
-	next := mustAcquire(t, open().Acquire, "r")
-	wantRising(t, third, next)
-	mustRelease(t, next)
+	locktest.WantHeld(t, third)
+	locktest.MustRelease(t, third)
+	next := locktest.MustAcquire(t, open().Acquire, "r")
+	locktest.WantRising(t, third, next)
+	locktest.MustRelease(t, next)
 }
 
 // testLeaderFrozen: the holder reaches only the leader, which hangs with its
@@ -62,10 +63,10 @@ func testLeaderFrozen(t *testing.T, e *testenv.ZooKeeperEnsemble) {
 	s := newService(t, others[0])
 	old := s.locker(t, shortTTL, leader.Addr())
 	next := s.locker(t, longTTL, others[0].Addr(), others[1].Addr())
-	first := mustAcquire(t, old.Acquire, "r")
+	first := locktest.MustAcquire(t, old.Acquire, "r")
 	leader.Freeze(t)
 	deadline := first.Deadline() // nothing is answered from here on that moves it
-	second := mustAcquire(t, next.Acquire, "r")
+	second := locktest.MustAcquire(t, next.Acquire, "r")
 	if now := time.Now(); now.Before(deadline) {
 		t.Errorf("granted %v before the old holder's deadline", deadline.Sub(now))
 	}
@@ -74,15 +75,15 @@ func testLeaderFrozen(t *testing.T, e *testenv.ZooKeeperEnsemble) {
 	default:
 		t.Error("Lost is open while somebody else holds the lock")
 	}
-	wantLost(t, first)
-	wantRising(t, first, second)
+	locktest.WantLost(t, first)
+	locktest.WantRising(t, first, second)
 	leader.Thaw(t)
-	if err := first.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+	if err := first.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Release: %v", err)
 	}
-	wantHeld(t, second)
-	mustRelease(t, second)
-	third := mustAcquire(t, old.Acquire, "r") // by a member that has found the new leader
-	wantRising(t, second, third)
-	mustRelease(t, third)
+	locktest.WantHeld(t, second)
+	locktest.MustRelease(t, second)
+	third := locktest.MustAcquire(t, old.Acquire, "r") // by a member that has found the new leader
+	locktest.WantRising(t, second, third)
+	locktest.MustRelease(t, third)
 }

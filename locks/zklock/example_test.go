@@ -45,7 +45,7 @@ func shipOrders(ctx context.Context, server string) error {
 
 func TestExample(t *testing.T) {
 	t.Parallel()
-	if err := shipOrders(testContext(t), testenv.ZooKeeper(t).Addr()); err != nil {
+	if err := shipOrders(t.Context(), testenv.ZooKeeper(t).Addr()); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // TestLostReply: go-zookeeper #229 and Curator's protected create. Each request
@@ -27,25 +28,25 @@ func TestLostReply(t *testing.T) {
 				s := newService(t, testenv.ZooKeeper(t))
 				far, link := s.far(t)
 				near := s.near(t)
-				held := mustAcquire(t, near.Acquire, "r")
+				held := locktest.MustAcquire(t, near.Acquire, "r")
 				if !contended {
-					mustRelease(t, held)
+					locktest.MustRelease(t, held)
 				}
 				link.DropReplyTo(func(path string) bool { return path == request }, 1)
-				wait := background(testContext(t), t, far.Acquire, "r")
+				wait := locktest.Background(locktest.Context(t), t, far.Acquire, "r")
 				if contended {
 					s.awaitEntries(t, "r", 2)
-					mustRelease(t, held)
+					locktest.MustRelease(t, held)
 				}
-				lease := wantGrant(t, wait)
-				wantRising(t, held, lease)
+				lease := locktest.WantGrant(t, wait)
+				locktest.WantRising(t, held, lease)
 				if names := s.queue(t, "r"); len(names) != 1 || !strings.Contains(names[0], lease.Token().Holder) {
 					t.Errorf("nodes %q of %v", names, lease.Token())
 				}
 				if got := s.czxid(t, s.dir("r")+"/"+s.queue(t, "r")[0]); got != lease.Token().Number {
 					t.Errorf("czxid %d of %v", got, lease.Token())
 				}
-				mustRelease(t, lease)
+				locktest.MustRelease(t, lease)
 				s.awaitEntries(t, "r", 0)
 			})
 		}
@@ -72,37 +73,37 @@ func TestCancelled(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.ZooKeeper(t))
 		far, link := s.far(t)
-		ctx, cancel := context.WithCancel(testContext(t))
-		mustRelease(t, mustAcquire(t, far.Acquire, "r"))
+		ctx, cancel := context.WithCancel(locktest.Context(t))
+		locktest.MustRelease(t, locktest.MustAcquire(t, far.Acquire, "r"))
 		link.Freeze()
 		before := len(link.Paths())
-		wait := background(ctx, t, far.Acquire, "r")
-		await(t, func() bool { return slices.Contains(link.Paths()[before:], "multi") })
+		wait := locktest.Background(ctx, t, far.Acquire, "r")
+		locktest.Await(t, func() bool { return slices.Contains(link.Paths()[before:], "multi") })
 		cancel()
-		if g := <-wait; !errors.Is(g.err, context.Canceled) {
-			t.Fatalf("Acquire: %v, %v", g.lease, g.err)
+		if g := <-wait; !errors.Is(g.Err, context.Canceled) {
+			t.Fatalf("Acquire: %v, %v", g.Lease, g.Err)
 		}
 		link.Thaw()
 		// The creation arrives, and then what undoes it.
-		await(t, func() bool { return slices.Contains(link.Paths()[before:], "delete") })
+		locktest.Await(t, func() bool { return slices.Contains(link.Paths()[before:], "delete") })
 		s.awaitEntries(t, "r", 0)
 	})
 	t.Run("while the server is gone", func(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.ZooKeeper(t))
 		far, link := s.far(t)
-		held := mustAcquire(t, s.near(t).Acquire, "r")
-		ctx, cancel := context.WithCancel(testContext(t))
-		wait := background(ctx, t, far.Acquire, "r")
+		held := locktest.MustAcquire(t, s.near(t).Acquire, "r")
+		ctx, cancel := context.WithCancel(locktest.Context(t))
+		wait := locktest.Background(ctx, t, far.Acquire, "r")
 		s.awaitEntries(t, "r", 2)
 		link.Refuse(true)
 		cancel()
-		if g := <-wait; !errors.Is(g.err, context.Canceled) {
-			t.Fatalf("Acquire: %v, %v", g.lease, g.err)
+		if g := <-wait; !errors.Is(g.Err, context.Canceled) {
+			t.Fatalf("Acquire: %v, %v", g.Lease, g.Err)
 		}
 		link.Refuse(false)
 		s.awaitEntries(t, "r", 1)
-		mustRelease(t, held)
+		locktest.MustRelease(t, held)
 	})
 	t.Run("before it was sent", func(t *testing.T) {
 		t.Parallel()
@@ -115,7 +116,7 @@ func TestCancelled(t *testing.T) {
 			t.Fatalf("Acquire: %v", err)
 		}
 		link.Refuse(false)
-		mustRelease(t, mustAcquire(t, far.Acquire, "q"))
+		locktest.MustRelease(t, locktest.MustAcquire(t, far.Acquire, "q"))
 		s.awaitEntries(t, "r", 0)
 	})
 }
@@ -125,18 +126,18 @@ func TestNextIsGoneBeforeItIsWatched(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	far, link := s.far(t)
-	held := mustAcquire(t, s.near(t).Acquire, "r")
-	wait := background(testContext(t), t, far.Acquire, "r")
+	held := locktest.MustAcquire(t, s.near(t).Acquire, "r")
+	wait := locktest.Background(locktest.Context(t), t, far.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
 	link.Delay(500 * time.Millisecond)
 	// Its own look is repeated after a connection that was cut, and the watch
 	// goes the same slow way.
 	link.Cut()
-	mustRelease(t, held)
-	next := wantGrant(t, wait)
+	locktest.MustRelease(t, held)
+	next := locktest.WantGrant(t, wait)
 	link.Delay(0)
-	wantRising(t, held, next)
-	mustRelease(t, next)
+	locktest.WantRising(t, held, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestParentIsDeleted: CURATOR-308. Directories that are gone are made again;
@@ -145,16 +146,16 @@ func TestParentIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	locker := s.near(t)
-	first := mustAcquire(t, locker.Acquire, "r")
+	first := locktest.MustAcquire(t, locker.Acquire, "r")
 	name := s.queue(t, "r")[0]
-	mustRelease(t, first)
+	locktest.MustRelease(t, first)
 	s.delete(t, s.dir("r"))
-	second := mustAcquire(t, locker.Acquire, "r")
+	second := locktest.MustAcquire(t, locker.Acquire, "r")
 	if again := s.queue(t, "r")[0]; sequence(again) != sequence(name) {
 		t.Errorf("sequence numbers did not start again: %s, %s", name, again)
 	}
-	mustRelease(t, second)
-	wantRising(t, first, second)
+	locktest.MustRelease(t, second)
+	locktest.WantRising(t, first, second)
 }
 
 // TestContainers: directories that the server removes when they are empty.
@@ -164,15 +165,15 @@ func TestContainers(t *testing.T) {
 	s.config.Containers = true
 	link := newLink(t, s.Addr())
 	locker := s.locker(t, longTTL, link.Addr())
-	first := mustAcquire(t, locker.Acquire, "r")
+	first := locktest.MustAcquire(t, locker.Acquire, "r")
 	if n := count(link.Paths(), "createContainer"); n != 1 {
 		t.Errorf("%d containers, want that of the resource alone", n)
 	}
-	mustRelease(t, first)
+	locktest.MustRelease(t, first)
 	s.delete(t, s.dir("r"))
-	second := mustAcquire(t, locker.AcquireShared, "r")
-	wantRising(t, first, second)
-	mustRelease(t, second)
+	second := locktest.MustAcquire(t, locker.AcquireShared, "r")
+	locktest.WantRising(t, first, second)
+	locktest.MustRelease(t, second)
 }
 
 // TestContainersGo: the server removes the directory of a resource that nobody
@@ -187,20 +188,20 @@ func TestContainersGo(t *testing.T) {
 	locker := s.near(t)
 	var last locks.Lease
 	for range 20 {
-		lease := mustAcquire(t, locker.Acquire, "r")
+		lease := locktest.MustAcquire(t, locker.Acquire, "r")
 		if last != nil {
-			wantRising(t, last, lease)
+			locktest.WantRising(t, last, lease)
 		}
-		wantHeld(t, lease)
-		mustRelease(t, lease)
+		locktest.WantHeld(t, lease)
+		locktest.MustRelease(t, lease)
 		last = lease
-		await(t, func() bool { return !slices.Contains(s.children(t, s.root), "r") })
+		locktest.Await(t, func() bool { return !slices.Contains(s.children(t, s.root), "r") })
 	}
 	// With a removal at any moment.
 	for range 300 {
-		lease := mustAcquire(t, locker.Acquire, "r")
-		wantRising(t, last, lease)
-		mustRelease(t, lease)
+		lease := locktest.MustAcquire(t, locker.Acquire, "r")
+		locktest.WantRising(t, last, lease)
+		locktest.MustRelease(t, lease)
 		last = lease
 	}
 }
@@ -211,8 +212,8 @@ func TestIssuerIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	locker, other := s.near(t), s.near(t)
-	lease := mustAcquire(t, locker.Acquire, "r")
-	wait := background(testContext(t), t, other.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
+	wait := locktest.Background(locktest.Context(t), t, other.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
 	dir := s.root + "/.issuer"
 	ids := s.children(t, dir)
@@ -220,21 +221,21 @@ func TestIssuerIsDeleted(t *testing.T) {
 		t.Fatalf("issuers %q, token %v", ids, lease.Token())
 	}
 	s.delete(t, dir+"/"+ids[0])
-	mustRelease(t, lease)
-	next := wantGrant(t, wait)
-	mustRelease(t, next)
+	locktest.MustRelease(t, lease)
+	next := locktest.WantGrant(t, wait)
+	locktest.MustRelease(t, next)
 	if next.Token().Issuer == ids[0] {
 		t.Error("the issuer that was removed")
 	}
 	s.delete(t, dir+"/"+next.Token().Issuer)
 	s.delete(t, dir)
-	last := mustAcquire(t, locker.Acquire, "r") // has used the first one
+	last := locktest.MustAcquire(t, locker.Acquire, "r") // has used the first one
 	if last.Token().Issuer == next.Token().Issuer || last.Token().Issuer == ids[0] {
 		t.Error("an issuer that was removed")
 	}
-	mustRelease(t, last)
+	locktest.MustRelease(t, last)
 	s.create(t, dir+"/second", 0)
-	if _, err := other.Acquire(testContext(t), "r"); err == nil || !strings.Contains(err.Error(), "want one issuer") {
+	if _, err := other.Acquire(locktest.Context(t), "r"); err == nil || !strings.Contains(err.Error(), "want one issuer") {
 		t.Errorf("Acquire with two issuers: %v", err)
 	}
 	s.awaitEntries(t, "r", 0)
@@ -245,24 +246,24 @@ func TestIssuerChangesUnseen(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	far, link := s.far(t)
-	first := mustAcquire(t, far.Acquire, "r")
+	first := locktest.MustAcquire(t, far.Acquire, "r")
 	dir := s.root + "/.issuer"
 	for i := range 5 {
 		resource, after := fmt.Sprint("other", i), fmt.Sprint("issuer", i)
-		mustRelease(t, mustAcquire(t, far.Acquire, resource))
+		locktest.MustRelease(t, locktest.MustAcquire(t, far.Acquire, resource))
 		link.Refuse(true)
 		// The request that is answered first on the new connection.
-		wait := background(testContext(t), t, far.Acquire, resource)
+		wait := locktest.Background(locktest.Context(t), t, far.Acquire, resource)
 		s.delete(t, dir+"/"+s.children(t, dir)[0])
 		s.create(t, dir+"/"+after, 0)
 		link.Refuse(false)
-		lease := wantGrant(t, wait)
+		lease := locktest.WantGrant(t, wait)
 		if got := lease.Token().Issuer; got != after {
 			t.Errorf("issuer %q, want %q", got, after)
 		}
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
-	mustRelease(t, first)
+	locktest.MustRelease(t, first)
 }
 
 // TestRebuilt: an ensemble without its old data hands out low numbers again, as
@@ -272,15 +273,15 @@ func TestRebuilt(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.StartZooKeeper(t, testenv.ZooKeeperConfig{}))
 	locker := s.locker(t, shortTTL, s.Addr())
-	before := mustAcquire(t, locker.Acquire, "r")
+	before := locktest.MustAcquire(t, locker.Acquire, "r")
 	s.server.Forget(t)
 	s.Restart(t)
-	wantLost(t, before)
-	after := mustAcquire(t, locker.Acquire, "r")
+	locktest.WantLost(t, before)
+	after := locktest.MustAcquire(t, locker.Acquire, "r")
 	if after.Token().Issuer == before.Token().Issuer {
 		t.Errorf("%v and %v have one issuer", before.Token(), after.Token())
 	}
-	mustRelease(t, after)
+	locktest.MustRelease(t, after)
 }
 
 // TestOthersInTheDirectory: what other programs keep beside the locks neither
@@ -289,7 +290,7 @@ func TestOthersInTheDirectory(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	locker, other := s.near(t), s.near(t)
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 	for _, name := range []string{
 		"lock-", "_c_0123456789abcdef0123456789abcdef-lock-", "read-", "write-", "__WRIT__", "x-1-2-",
 		"fence-x-", "fence-x-A-", "fence-y-A-0000000000000001-", "fence-x-A-1-", "fence-x-A-0000000000000001",
@@ -298,13 +299,13 @@ func TestOthersInTheDirectory(t *testing.T) {
 	}
 	s.create(t, s.dir("r")+"/fence-x-A-0000000000000001-1", 0)
 	n := s.Entries(t, "r")
-	lease := mustAcquire(t, locker.TryAcquire, "r")
-	wait := background(testContext(t), t, other.AcquireShared, "r")
+	lease := locktest.MustAcquire(t, locker.TryAcquire, "r")
+	wait := locktest.Background(locktest.Context(t), t, other.AcquireShared, "r")
 	s.awaitEntries(t, "r", n+2)
-	mustRelease(t, lease)
-	next := wantGrant(t, wait)
-	wantRising(t, lease, next)
-	mustRelease(t, next)
+	locktest.MustRelease(t, lease)
+	next := locktest.WantGrant(t, wait)
+	locktest.WantRising(t, lease, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestForeignTouch: somebody writes to the node of a lock. It stays one.
@@ -312,11 +313,11 @@ func TestForeignTouch(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.ZooKeeper(t))
 	locker, other := s.near(t), s.near(t)
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	path := s.dir("r") + "/" + s.queue(t, "r")[0]
 	far, link := s.far(t)
-	wait := background(testContext(t), t, far.Acquire, "r")
-	await(t, func() bool { return slices.Contains(link.Paths(), "getData") })
+	wait := locktest.Background(locktest.Context(t), t, far.Acquire, "r")
+	locktest.Await(t, func() bool { return slices.Contains(link.Paths(), "getData") })
 	s.awaitEntries(t, "r", 2)
 	looks := count(link.Paths(), "getChildren2")
 	for range 2 {
@@ -324,15 +325,15 @@ func TestForeignTouch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := other.TryAcquire(testContext(t), "r"); !errors.Is(err, locks.ErrHeld) {
+	if _, err := other.TryAcquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrHeld) {
 		t.Errorf("TryAcquire: %v", err)
 	}
-	wantHeld(t, lease)
-	await(t, func() bool { return count(link.Paths(), "getChildren2") >= looks+1 || len(wait) > 0 })
+	locktest.WantHeld(t, lease)
+	locktest.Await(t, func() bool { return count(link.Paths(), "getChildren2") >= looks+1 || len(wait) > 0 })
 	if len(wait) > 0 {
 		t.Fatal("granted because somebody touched the node of the holder")
 	}
 	s.Break(t, "r", lease.Token())
-	wantLost(t, lease)
-	mustRelease(t, wantGrant(t, wait))
+	locktest.WantLost(t, lease)
+	locktest.MustRelease(t, locktest.WantGrant(t, wait))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
@@ -19,9 +20,9 @@ type line struct {
 	*service
 	held   locks.Lease
 	middle *zklock.Locker
-	second <-chan granted
+	second <-chan locktest.Granted
 	give   context.CancelFunc // has the second one give up
-	last   <-chan granted
+	last   <-chan locktest.Granted
 	link   *testenv.Link
 	before int // requests of the last one before it came
 }
@@ -31,16 +32,16 @@ func newLine(t *testing.T) *line {
 	l := &line{service: newService(t, testenv.ZooKeeper(t))}
 	far, link := l.far(t)
 	l.link, l.middle = link, l.near(t)
-	l.held = mustAcquire(t, l.near(t).Acquire, "r")
-	ctx, give := context.WithCancel(testContext(t))
+	l.held = locktest.MustAcquire(t, l.near(t).Acquire, "r")
+	ctx, give := context.WithCancel(locktest.Context(t))
 	t.Cleanup(give)
 	l.give = give
-	l.second = background(ctx, t, l.middle.Acquire, "r")
+	l.second = locktest.Background(ctx, t, l.middle.Acquire, "r")
 	l.awaitEntries(t, "r", 2)
 	l.before = len(link.Paths())
-	l.last = background(testContext(t), t, far.Acquire, "r")
+	l.last = locktest.Background(locktest.Context(t), t, far.Acquire, "r")
 	// The second getData is that of its own node, some time later.
-	await(t, func() bool { return l.sent("getData") == 2 })
+	locktest.Await(t, func() bool { return l.sent("getData") == 2 })
 	return l
 }
 
@@ -51,17 +52,17 @@ func (l *line) sent(path string) int { return count(l.link.Paths()[l.before:], p
 func TestGrantByEvent(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	mustRelease(t, l.held)
-	second := wantGrant(t, l.second) // which was behind nobody but the holder
-	mustRelease(t, second)
-	last := wantGrant(t, l.last)
-	wantRising(t, l.held, second, last)
+	locktest.MustRelease(t, l.held)
+	second := locktest.WantGrant(t, l.second) // which was behind nobody but the holder
+	locktest.MustRelease(t, second)
+	last := locktest.WantGrant(t, l.last)
+	locktest.WantRising(t, l.held, second, last)
 	// The last two, in any order, are that of the issuer and that of its own node.
 	got := l.link.Paths()[l.before:]
 	if want := []string{"multi", "getChildren2", "exists", "getData"}; len(got) != 6 || !slices.Equal(got[:4], want) {
 		t.Errorf("requests of the last one: %q, want %q and two more", got, want)
 	}
-	mustRelease(t, last)
+	locktest.MustRelease(t, last)
 	l.awaitEntries(t, "r", 0)
 }
 
@@ -79,7 +80,7 @@ func TestNextGoesWithoutALock(t *testing.T) {
 				t.Fatal(err)
 			}
 			// It looks, and watches again.
-			await(t, func() bool { return l.sent("getData") == 3 })
+			locktest.Await(t, func() bool { return l.sent("getData") == 3 })
 			l.give()
 		},
 	} {
@@ -88,17 +89,17 @@ func TestNextGoesWithoutALock(t *testing.T) {
 			l := newLine(t)
 			looks := l.sent("getChildren2")
 			end(t, l, l.dir("r")+"/"+l.queue(t, "r")[1])
-			if g := <-l.second; g.err == nil {
+			if g := <-l.second; g.Err == nil {
 				t.Fatal("the second one was granted")
 			}
-			await(t, func() bool { return l.sent("getChildren2") > looks && l.sent("multi") == 2 || len(l.last) > 0 })
+			locktest.Await(t, func() bool { return l.sent("getChildren2") > looks && l.sent("multi") == 2 || len(l.last) > 0 })
 			l.awaitEntries(t, "r", 2)
-			wantHeld(t, l.held)
+			locktest.WantHeld(t, l.held)
 			if len(l.last) > 0 {
 				t.Fatal("the last one was granted while the first one held")
 			}
-			mustRelease(t, l.held)
-			mustRelease(t, wantGrant(t, l.last))
+			locktest.MustRelease(t, l.held)
+			locktest.MustRelease(t, locktest.WantGrant(t, l.last))
 		})
 	}
 }
@@ -110,10 +111,10 @@ func TestOwnNodeGoesFirst(t *testing.T) {
 	s := newService(t, testenv.ZooKeeper(t))
 	near := s.near(t)
 	for range 5 {
-		held := mustAcquire(t, near.Acquire, "r")
+		held := locktest.MustAcquire(t, near.Acquire, "r")
 		far, link := s.far(t)
-		wait := background(testContext(t), t, far.Acquire, "r")
-		await(t, func() bool { return count(link.Paths(), "getData") == 2 })
+		wait := locktest.Background(locktest.Context(t), t, far.Acquire, "r")
+		locktest.Await(t, func() bool { return count(link.Paths(), "getData") == 2 })
 		queue := s.queue(t, "r")
 		if _, err := s.conn.Multi(
 			&zk.DeleteRequest{Path: s.dir("r") + "/" + queue[1], Version: -1},
@@ -121,9 +122,9 @@ func TestOwnNodeGoesFirst(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		if g := <-wait; !errors.Is(g.err, locks.ErrLost) {
-			t.Fatalf("Acquire: %v, %v", g.lease, g.err)
+		if g := <-wait; !errors.Is(g.Err, locks.ErrLost) {
+			t.Fatalf("Acquire: %v, %v", g.Lease, g.Err)
 		}
-		wantLost(t, held)
+		locktest.WantLost(t, held)
 	}
 }

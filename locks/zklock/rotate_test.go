@@ -10,12 +10,13 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
 func mustIssuer(tb testing.TB, locker locks.IssuerLocker) string {
 	tb.Helper()
-	issuer, err := locker.Issuer(testContext(tb))
+	issuer, err := locker.Issuer(locktest.Context(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func mustIssuer(tb testing.TB, locker locks.IssuerLocker) string {
 
 func mustRotate(tb testing.TB, locker locks.IssuerLocker, old string) string {
 	tb.Helper()
-	fresh, err := locker.RotateIssuer(testContext(tb), old)
+	fresh, err := locker.RotateIssuer(locktest.Context(tb), old)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -43,35 +44,35 @@ func TestRotateIssuer(t *testing.T) {
 	}
 	old := mustRotate(t, a, "") // made in advance
 
-	held := mustAcquire(t, a.Acquire, "r")
-	got := background(testContext(t), t, b.Acquire, "r")
+	held := locktest.MustAcquire(t, a.Acquire, "r")
+	got := locktest.Background(locktest.Context(t), t, b.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
 	fresh := mustRotate(t, b, old)
 
-	wantHeld(t, held)
+	locktest.WantHeld(t, held)
 	if held.Token().Issuer != old {
 		t.Errorf("who held the lock before has %v, want the issuer %s", held.Token(), old)
 	}
 	if p := mustStatus(t, a, "r").Holders[0]; p.Issuer != "" {
 		t.Errorf("the issuer of a lease from before is told to be %q, and it is %q", p.Issuer, old)
 	}
-	other := mustAcquire(t, a.TryAcquire, "other")
+	other := locktest.MustAcquire(t, a.TryAcquire, "other")
 	if other.Token().Issuer != fresh {
 		t.Errorf("what is acquired later has the issuer %q, want %q", other.Token().Issuer, fresh)
 	}
 	if token, ok := mustStatus(t, a, "other").Holders[0].Token("other"); !ok || token != other.Token() {
 		t.Errorf("token %v, %v, want %v", token, ok, other.Token())
 	}
-	mustRelease(t, held)
-	waited := wantGrant(t, got)
+	locktest.MustRelease(t, held)
+	waited := locktest.WantGrant(t, got)
 	if waited.Token().Issuer != fresh || waited.Token().Number <= held.Token().Number {
 		t.Errorf("who waited got %v, want the issuer %s", waited.Token(), fresh)
 	}
-	mustRelease(t, waited)
-	mustRelease(t, other)
+	locktest.MustRelease(t, waited)
+	locktest.MustRelease(t, other)
 
 	for _, wrong := range []string{old, "", "x"} {
-		if _, err := a.RotateIssuer(testContext(t), wrong); !errors.Is(err, locks.ErrIssuerChanged) {
+		if _, err := a.RotateIssuer(locktest.Context(t), wrong); !errors.Is(err, locks.ErrIssuerChanged) {
 			t.Errorf("replace %q: %v", wrong, err)
 		}
 	}
@@ -93,16 +94,16 @@ func TestRotateIssuerHeals(t *testing.T) {
 		}
 		locker := s.near(t)
 		if len(broken) > 0 {
-			if _, err := locker.TryAcquire(testContext(t), "r"); err == nil {
+			if _, err := locker.TryAcquire(locktest.Context(t), "r"); err == nil {
 				t.Errorf("acquired with the issuers %q", broken)
 			}
 		}
 		fresh := mustRotate(t, locker, mustIssuer(t, locker))
-		lease := mustAcquire(t, locker.Acquire, "r")
+		lease := locktest.MustAcquire(t, locker.Acquire, "r")
 		if lease.Token().Issuer != fresh {
 			t.Errorf("token %v, want the issuer %q", lease.Token(), fresh)
 		}
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
 }
 
@@ -118,7 +119,7 @@ func TestRotateIssuerOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				fresh, err := locker.RotateIssuer(testContext(t), old)
+				fresh, err := locker.RotateIssuer(locktest.Context(t), old)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -150,7 +151,7 @@ func TestRotateIssuerLostReply(t *testing.T) {
 				old = mustRotate(t, near, "")
 			}
 			link.DropReplyTo(func(string) bool { return true }, n)
-			fresh, err := far.RotateIssuer(testContext(t), old)
+			fresh, err := far.RotateIssuer(locktest.Context(t), old)
 			if err != nil || fresh == old || mustIssuer(t, near) != fresh {
 				t.Errorf("reply %d lost: %q was replaced by %q, %v, and is %q", n, old, fresh, err, mustIssuer(t, near))
 			}
@@ -169,11 +170,11 @@ func TestRotateIssuerUnderLoad(t *testing.T) {
 	for range 20 {
 		load.await(5)
 		issuers = append(issuers, mustRotate(t, operator, issuers[len(issuers)-1]))
-		check := mustAcquire(t, operator.Acquire, "other")
+		check := locktest.MustAcquire(t, operator.Acquire, "other")
 		if got := check.Token().Issuer; got != issuers[len(issuers)-1] {
 			t.Errorf("acquired with the issuer %q after %q", got, issuers)
 		}
-		mustRelease(t, check)
+		locktest.MustRelease(t, check)
 	}
 	at := 0
 	for i, issuer := range load.stop() {
@@ -226,8 +227,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func (l *load) once(acquire acquireFunc) {
-	lease, err := acquire(testContext(l.t), "r")
+func (l *load) once(acquire locktest.AcquireFunc) {
+	lease, err := acquire(locktest.Context(l.t), "r")
 	if errors.Is(err, locks.ErrHeld) {
 		return
 	}
@@ -242,7 +243,7 @@ func (l *load) once(acquire acquireFunc) {
 	l.last = lease.Token().Number
 	l.seen = append(l.seen, lease.Token().Issuer)
 	l.mu.Unlock()
-	if err := lease.Release(testContext(l.t)); err != nil {
+	if err := lease.Release(locktest.Context(l.t)); err != nil {
 		l.t.Error(err)
 	}
 }
@@ -252,7 +253,7 @@ func (l *load) await(more int) {
 	l.t.Helper()
 	grants := func() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.seen) }
 	n := grants()
-	await(l.t, func() bool { return grants() >= n+more || l.t.Failed() })
+	locktest.Await(l.t, func() bool { return grants() >= n+more || l.t.Failed() })
 }
 
 func (l *load) stop() []string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 )
 
 // TestSessionExpires: ZooKeeper ends the session of a holder, and of a waiter.
@@ -18,41 +19,41 @@ func TestSessionExpires(t *testing.T) {
 		s := newService(t, testenv.ZooKeeper(t))
 		locker, link := s.far(t)
 		other := s.near(t)
-		lease := mustAcquire(t, locker.Acquire, "r")
-		wait := background(testContext(t), t, other.Acquire, "r")
+		lease := locktest.MustAcquire(t, locker.Acquire, "r")
+		wait := locktest.Background(locktest.Context(t), t, other.Acquire, "r")
 		s.awaitEntries(t, "r", 2)
-		held := mustAcquire(t, locker.AcquireShared, "q")
+		held := locktest.MustAcquire(t, locker.AcquireShared, "q")
 		s.expire(t, link, "q")
-		wantLost(t, lease)
-		wantLost(t, held)
+		locktest.WantLost(t, lease)
+		locktest.WantLost(t, held)
 		if lease.Deadline().Before(time.Now()) {
 			t.Error("it took the deadline to notice")
 		}
-		next := wantGrant(t, wait)
-		wantRising(t, lease, next)
-		if err := lease.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+		next := locktest.WantGrant(t, wait)
+		locktest.WantRising(t, lease, next)
+		if err := lease.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 			t.Errorf("Release of a lost lease: %v", err)
 		}
-		mustRelease(t, next)
-		again := mustAcquire(t, locker.Acquire, "r") // on a new session
-		wantRising(t, next, again)
-		mustRelease(t, again)
+		locktest.MustRelease(t, next)
+		again := locktest.MustAcquire(t, locker.Acquire, "r") // on a new session
+		locktest.WantRising(t, next, again)
+		locktest.MustRelease(t, again)
 	})
 	t.Run("while waiting", func(t *testing.T) {
 		t.Parallel()
 		s := newService(t, testenv.ZooKeeper(t))
 		locker, link := s.far(t)
-		held := mustAcquire(t, s.near(t).Acquire, "r")
-		wait := background(testContext(t), t, locker.Acquire, "r")
+		held := locktest.MustAcquire(t, s.near(t).Acquire, "r")
+		wait := locktest.Background(locktest.Context(t), t, locker.Acquire, "r")
 		// It knows its place: it watches the one before it.
-		await(t, func() bool { return slices.Contains(link.Paths(), "getData") })
+		locktest.Await(t, func() bool { return slices.Contains(link.Paths(), "getData") })
 		s.expire(t, link, "r")
-		if g := <-wait; !errors.Is(g.err, locks.ErrLost) {
-			t.Fatalf("Acquire: %v, %v", g.lease, g.err)
+		if g := <-wait; !errors.Is(g.Err, locks.ErrLost) {
+			t.Fatalf("Acquire: %v, %v", g.Lease, g.Err)
 		}
-		wantHeld(t, held)
+		locktest.WantHeld(t, held)
 		s.awaitEntries(t, "r", 1)
-		mustRelease(t, held)
+		locktest.MustRelease(t, held)
 	})
 }
 
@@ -62,19 +63,19 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.StartZooKeeper(t, testenv.ZooKeeperConfig{}))
 	locker, other := s.near(t), s.near(t)
-	lease, broken := mustAcquire(t, locker.Acquire, "r"), mustAcquire(t, locker.Acquire, "q")
-	wait := background(testContext(t), t, other.Acquire, "r")
+	lease, broken := locktest.MustAcquire(t, locker.Acquire, "r"), locktest.MustAcquire(t, locker.Acquire, "q")
+	wait := locktest.Background(locktest.Context(t), t, other.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
 	deadline := lease.Deadline()
 	s.Restart(t)
-	await(t, func() bool { return lease.Deadline().After(deadline) })
-	wantHeld(t, lease)
+	locktest.Await(t, func() bool { return lease.Deadline().After(deadline) })
+	locktest.WantHeld(t, lease)
 	s.Break(t, "q", broken.Token())
-	wantLost(t, broken)
-	mustRelease(t, lease)
-	next := wantGrant(t, wait)
-	wantRising(t, lease, next)
-	mustRelease(t, next)
+	locktest.WantLost(t, broken)
+	locktest.MustRelease(t, lease)
+	next := locktest.WantGrant(t, wait)
+	locktest.WantRising(t, lease, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestFrozenServer: the server hangs for longer than the session lives.
@@ -82,18 +83,18 @@ func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.StartZooKeeper(t, testenv.ZooKeeperConfig{}))
 	locker := s.locker(t, shortTTL, s.Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	s.server.Freeze(t)
 	deadline := lease.Deadline()
-	wantLost(t, lease)
+	locktest.WantLost(t, lease)
 	if late := time.Since(deadline); late < 0 || late > 2*time.Second {
 		t.Errorf("lost %v after its deadline", late)
 	}
 	s.server.Thaw(t)
-	next := mustAcquire(t, s.near(t).Acquire, "r")
-	wantRising(t, lease, next)
-	mustRelease(t, next)
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	next := locktest.MustAcquire(t, s.near(t).Acquire, "r")
+	locktest.WantRising(t, lease, next)
+	locktest.MustRelease(t, next)
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 }
 
 // TestCutWhileWaiting: a connection that ends costs neither the place in the
@@ -103,23 +104,23 @@ func TestCutWhileWaiting(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		s := newService(t, testenv.ZooKeeper(t))
 		far, link := s.far(t)
-		held := mustAcquire(t, s.near(t).Acquire, "r")
-		wait := background(testContext(t), t, far.Acquire, "r")
+		held := locktest.MustAcquire(t, s.near(t).Acquire, "r")
+		wait := locktest.Background(locktest.Context(t), t, far.Acquire, "r")
 		// The second one is that of its own node, long after the first.
-		await(t, func() bool { return count(link.Paths(), "getData") == 2 })
+		locktest.Await(t, func() bool { return count(link.Paths(), "getData") == 2 })
 		link.Refuse(true)
 		if meanwhile {
-			mustRelease(t, held)
+			locktest.MustRelease(t, held)
 		}
 		link.Refuse(false)
-		await(t, func() bool { return slices.Contains(link.Paths(), "setWatches") || len(wait) > 0 })
+		locktest.Await(t, func() bool { return slices.Contains(link.Paths(), "setWatches") || len(wait) > 0 })
 		if !meanwhile {
 			s.awaitEntries(t, "r", 2)
-			mustRelease(t, held)
+			locktest.MustRelease(t, held)
 		}
-		next := wantGrant(t, wait)
-		wantRising(t, held, next)
-		mustRelease(t, next)
+		next := locktest.WantGrant(t, wait)
+		locktest.WantRising(t, held, next)
+		locktest.MustRelease(t, next)
 		s.awaitEntries(t, "r", 0)
 	}
 }
@@ -141,17 +142,17 @@ func TestHungMember(t *testing.T) {
 	s := newService(t, testenv.ZooKeeper(t))
 	links := []*testenv.Link{newLink(t, s.Addr()), newLink(t, s.Addr())}
 	locker := s.locker(t, ttl, links[0].Addr(), links[1].Addr())
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	hung, other := links[0], links[1]
 	if other.Requests() > 0 {
 		hung, other = other, hung
 	}
 	hung.Freeze()
 	deadline := lease.Deadline()
-	await(t, func() bool { return lease.Err() != nil || lease.Deadline().Sub(deadline) > ttl/4 })
-	wantHeld(t, lease)
+	locktest.Await(t, func() bool { return lease.Err() != nil || lease.Deadline().Sub(deadline) > ttl/4 })
+	locktest.WantHeld(t, lease)
 	if other.Requests() == 0 {
 		t.Error("the other member was not used")
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }

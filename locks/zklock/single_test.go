@@ -12,6 +12,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
@@ -27,17 +28,17 @@ func TestSingle(t *testing.T) {
 	s := newSingle(t)
 	locker, link := s.far(t)
 	other := s.near(t)
-	first := mustAcquire(t, locker.Acquire, "r")
+	first := locktest.MustAcquire(t, locker.Acquire, "r")
 	if got := s.czxid(t, s.dir("r")+"/fence-single"); got != first.Token().Number {
 		t.Errorf("czxid %d of %v", got, first.Token())
 	}
-	for _, try := range []acquireFunc{locker.TryAcquire, other.TryAcquire} {
-		if lease, err := try(testContext(t), "r"); lease != nil || !errors.Is(err, locks.ErrHeld) {
+	for _, try := range []locktest.AcquireFunc{locker.TryAcquire, other.TryAcquire} {
+		if lease, err := try(locktest.Context(t), "r"); lease != nil || !errors.Is(err, locks.ErrHeld) {
 			t.Fatalf("TryAcquire of a held lock: %v, %v", lease, err)
 		}
 	}
-	for _, shared := range []acquireFunc{locker.AcquireShared, locker.TryAcquireShared} {
-		if lease, err := shared(testContext(t), "q"); lease != nil || !errors.Is(err, guard.ErrUnsupported) {
+	for _, shared := range []locktest.AcquireFunc{locker.AcquireShared, locker.TryAcquireShared} {
+		if lease, err := shared(locktest.Context(t), "q"); lease != nil || !errors.Is(err, guard.ErrUnsupported) {
 			t.Fatalf("shared lock: %v, %v", lease, err)
 		}
 	}
@@ -46,22 +47,22 @@ func TestSingle(t *testing.T) {
 	if _, err := other.Acquire(ctx, "r"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Acquire: %v", err)
 	}
-	wait := background(testContext(t), t, other.Acquire, "r")
-	mustRelease(t, first)
-	second := wantGrant(t, wait)
+	wait := locktest.Background(locktest.Context(t), t, other.Acquire, "r")
+	locktest.MustRelease(t, first)
+	second := locktest.WantGrant(t, wait)
 	s.delete(t, s.dir("r")+"/fence-single")
-	wantLost(t, second)
-	third := mustAcquire(t, locker.TryAcquire, "r")
-	if err := second.Release(testContext(t)); !errors.Is(err, locks.ErrLost) {
+	locktest.WantLost(t, second)
+	third := locktest.MustAcquire(t, locker.TryAcquire, "r")
+	if err := second.Release(locktest.Context(t)); !errors.Is(err, locks.ErrLost) {
 		t.Errorf("Release of a lost lease: %v", err)
 	}
-	wantHeld(t, third)
-	mustRelease(t, first) // a second time
+	locktest.WantHeld(t, third)
+	locktest.MustRelease(t, first) // a second time
 	s.expire(t, link, "r")
-	wantLost(t, third)
-	fourth := mustAcquire(t, other.Acquire, "r")
-	wantRising(t, first, second, third, fourth)
-	mustRelease(t, fourth)
+	locktest.WantLost(t, third)
+	fourth := locktest.MustAcquire(t, other.Acquire, "r")
+	locktest.WantRising(t, first, second, third, fourth)
+	locktest.MustRelease(t, fourth)
 	s.awaitEntries(t, "r", 0)
 }
 
@@ -73,19 +74,19 @@ func TestSingleLostReply(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			s := newSingle(t)
 			far, link := s.far(t)
-			held := mustAcquire(t, s.near(t).Acquire, "r")
+			held := locktest.MustAcquire(t, s.near(t).Acquire, "r")
 			if !waits {
-				mustRelease(t, held)
+				locktest.MustRelease(t, held)
 			}
 			link.DropReplyTo(makesLock, n)
-			wait := background(testContext(t), t, far.Acquire, "r")
+			wait := locktest.Background(locktest.Context(t), t, far.Acquire, "r")
 			if waits {
-				await(t, func() bool { return count(link.Paths(), "multi")+count(link.Paths(), "getData") > 4 })
-				mustRelease(t, held)
+				locktest.Await(t, func() bool { return count(link.Paths(), "multi")+count(link.Paths(), "getData") > 4 })
+				locktest.MustRelease(t, held)
 			}
-			lease := wantGrant(t, wait)
-			wantRising(t, held, lease)
-			mustRelease(t, lease)
+			lease := locktest.WantGrant(t, wait)
+			locktest.WantRising(t, held, lease)
+			locktest.MustRelease(t, lease)
 			s.awaitEntries(t, "r", 0)
 		}
 	}
@@ -99,18 +100,18 @@ func TestSingleLateRelease(t *testing.T) {
 	s := newSingle(t)
 	far, link := s.far(t)
 	near := s.near(t)
-	lease := mustAcquire(t, far.Acquire, "r")
-	wait := background(testContext(t), t, near.Acquire, "r")
+	lease := locktest.MustAcquire(t, far.Acquire, "r")
+	wait := locktest.Background(locktest.Context(t), t, near.Acquire, "r")
 	link.DropReplyTo(func(path string) bool { return path == "multi" }, 1)
 	before := count(link.Paths(), "multi")
-	mustRelease(t, lease)
-	next := wantGrant(t, wait)
-	await(t, func() bool { return count(link.Paths(), "multi") >= before+2 })
+	locktest.MustRelease(t, lease)
+	next := locktest.WantGrant(t, wait)
+	locktest.Await(t, func() bool { return count(link.Paths(), "multi") >= before+2 })
 	if n := s.Entries(t, "r"); n != 1 {
 		t.Errorf("%d nodes", n)
 	}
-	wantHeld(t, next)
-	mustRelease(t, next)
+	locktest.WantHeld(t, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestSingleDirectoryChanges: somebody writes to the directory while the lock is
@@ -119,15 +120,15 @@ func TestSingleDirectoryChanges(t *testing.T) {
 	t.Parallel()
 	s := newSingle(t)
 	locker := s.near(t)
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	if _, err := s.conn.Set(s.dir("r"), []byte("touched"), -1); err != nil {
 		t.Fatal(err)
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 	s.awaitEntries(t, "r", 0)
 	s.create(t, s.dir("r")+"/lock-", zk.FlagSequence) // another program's
-	lease = mustAcquire(t, locker.TryAcquire, "r")
-	mustRelease(t, lease)
+	lease = locktest.MustAcquire(t, locker.TryAcquire, "r")
+	locktest.MustRelease(t, lease)
 	s.awaitEntries(t, "r", 1)
 }
 
@@ -144,18 +145,18 @@ func TestMixed(t *testing.T) {
 			t.Errorf("acquire: %v, %v", lease, err)
 		}
 	}
-	lease := mustAcquire(t, single.Acquire, "r")
-	mixed(queue.Acquire(testContext(t), "r"))
-	mixed(queue.TryAcquireShared(testContext(t), "r"))
+	lease := locktest.MustAcquire(t, single.Acquire, "r")
+	mixed(queue.Acquire(locktest.Context(t), "r"))
+	mixed(queue.TryAcquireShared(locktest.Context(t), "r"))
 	s.awaitEntries(t, "r", 1)
-	mustRelease(t, lease)
-	lease = mustAcquire(t, queue.AcquireShared, "r")
-	mixed(single.Acquire(testContext(t), "r"))
+	locktest.MustRelease(t, lease)
+	lease = locktest.MustAcquire(t, queue.AcquireShared, "r")
+	mixed(single.Acquire(locktest.Context(t), "r"))
 	s.awaitEntries(t, "r", 1)
-	mixed(single.TryAcquire(testContext(t), "r"))
+	mixed(single.TryAcquire(locktest.Context(t), "r"))
 	s.awaitEntries(t, "r", 1)
-	wantHeld(t, lease)
-	mustRelease(t, lease)
+	locktest.WantHeld(t, lease)
+	locktest.MustRelease(t, lease)
 }
 
 // TestHerd shows what a lock of a single node costs: each release wakes all who

@@ -13,6 +13,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
@@ -42,7 +43,7 @@ func (s *service) tree(tb testing.TB, path string) map[string]zk.Stat {
 
 func mustStatus(tb testing.TB, locker locks.StatusLocker, resource string) locks.Status {
 	tb.Helper()
-	status, err := locker.Status(testContext(tb), resource)
+	status, err := locker.Status(locktest.Context(tb), resource)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,14 +70,14 @@ func testStatus(t *testing.T, s *service, a, b *zklock.Locker) {
 	if all := s.tree(t, s.root); len(all) != 0 {
 		t.Fatalf("to read the status made %v", all)
 	}
-	first := mustAcquire(t, a.AcquireShared, "r")
-	second := mustAcquire(t, b.AcquireShared, "r")
-	writer := background(testContext(t), t, a.Acquire, "r")
+	first := locktest.MustAcquire(t, a.AcquireShared, "r")
+	second := locktest.MustAcquire(t, b.AcquireShared, "r")
+	writer := locktest.Background(locktest.Context(t), t, a.Acquire, "r")
 	s.awaitEntries(t, "r", 3)
-	reader := background(testContext(t), t, b.AcquireShared, "r")
+	reader := locktest.Background(locktest.Context(t), t, b.AcquireShared, "r")
 	s.awaitEntries(t, "r", 4)
 	s.create(t, s.dir("r")+"/somebody-else's", zk.FlagEphemeralSequential)
-	below := mustAcquire(t, a.Acquire, "r/eu")
+	below := locktest.MustAcquire(t, a.Acquire, "r/eu")
 
 	before := s.tree(t, s.root)
 	got := mustStatus(t, a, "r")
@@ -106,11 +107,11 @@ func testStatus(t *testing.T, s *service, a, b *zklock.Locker) {
 		t.Errorf("sessions of two lockers, of a place each: %+v", got)
 	}
 	for _, lease := range []locks.Lease{first, second, below} {
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
-	mustRelease(t, wantGrant(t, writer))
-	mustRelease(t, wantGrant(t, reader))
-	if _, err := a.Status(testContext(t), ""); !errors.Is(err, guard.ErrMalformed) {
+	locktest.MustRelease(t, locktest.WantGrant(t, writer))
+	locktest.MustRelease(t, locktest.WantGrant(t, reader))
+	if _, err := a.Status(locktest.Context(t), ""); !errors.Is(err, guard.ErrMalformed) {
 		t.Errorf("status of no name: %v", err)
 	}
 }
@@ -120,7 +121,7 @@ func TestStatusOfSingle(t *testing.T) {
 	s := newService(t, testenv.ZooKeeper(t))
 	s.config.Single = true
 	locker := s.near(t)
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	got := mustStatus(t, locker, "r")
 	if len(got.Holders) != 1 || len(got.Waiters) != 0 {
 		t.Fatalf("status %+v", got)
@@ -128,7 +129,7 @@ func TestStatusOfSingle(t *testing.T) {
 	if token, ok := got.Holders[0].Token("r"); !ok || token != lease.Token() {
 		t.Errorf("token %v, %v, want %v", token, ok, lease.Token())
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }
 
 // TestStatusACL: who may read sees it; a lack of permissions is an error, and
@@ -140,19 +141,19 @@ func TestStatusACL(t *testing.T) {
 	config := zklock.Config{TTL: longTTL, Root: s.root + "/deeper"}
 	locker := newLocker(t, me, config)
 	old := mustRotate(t, locker, "") // makes the root, for me alone
-	lease := mustAcquire(t, locker.Acquire, "r")
+	lease := locktest.MustAcquire(t, locker.Acquire, "r")
 	if token, ok := mustStatus(t, locker, "r").Holders[0].Token("r"); !ok || token != lease.Token() || token.Issuer != old {
 		t.Errorf("token %v, %v, want %v", token, ok, lease.Token())
 	}
 	stranger := newLocker(t, zklock.Dial{Servers: []string{s.Addr()}}, config)
-	if _, err := stranger.Status(testContext(t), "r"); !errors.Is(err, zk.ErrNoAuth) {
+	if _, err := stranger.Status(locktest.Context(t), "r"); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("status for a stranger: %v", err)
 	}
-	if _, err := stranger.RotateIssuer(testContext(t), old); !errors.Is(err, zk.ErrNoAuth) {
+	if _, err := stranger.RotateIssuer(locktest.Context(t), old); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("a stranger rotates: %v", err)
 	}
 	mustRotate(t, locker, old)
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }
 
 // TestStatusReconnects: lost replies are asked for again, as whoever it was.
@@ -164,14 +165,14 @@ func TestStatusReconnects(t *testing.T) {
 	config := zklock.Config{TTL: longTTL, Root: s.root}
 	near := newLocker(t, zklock.Dial{Servers: []string{s.Addr()}, Auth: auth}, config)
 	far := newLocker(t, zklock.Dial{Servers: []string{link.Addr()}, Auth: auth}, config)
-	lease := mustAcquire(t, near.Acquire, "r")
+	lease := locktest.MustAcquire(t, near.Acquire, "r")
 	for n := 1; n <= 8; n++ {
 		link.DropReplyTo(func(string) bool { return true }, n)
 		if got := mustStatus(t, far, "r"); len(got.Holders) != 1 || got.Holders[0].Issuer != lease.Token().Issuer {
 			t.Errorf("reply %d lost: %+v", n, got)
 		}
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }
 
 // TestStatusOfAHungServer ends with its ctx.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
 )
 
@@ -69,18 +70,18 @@ func TestTLS(t *testing.T) {
 	s := newService(t, testenv.ZooKeeper(t))
 	addr, client := newTLS(t, s.Addr())
 	secure := newLocker(t, zklock.Dial{Servers: []string{addr}, TLS: client}, zklock.Config{TTL: longTTL, Root: s.root})
-	lease := mustAcquire(t, secure.Acquire, "r")
-	wait := background(testContext(t), t, secure.Acquire, "r")
+	lease := locktest.MustAcquire(t, secure.Acquire, "r")
+	wait := locktest.Background(locktest.Context(t), t, secure.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
-	if issuer, err := secure.Issuer(testContext(t)); err != nil || issuer != lease.Token().Issuer {
+	if issuer, err := secure.Issuer(locktest.Context(t)); err != nil || issuer != lease.Token().Issuer {
 		t.Errorf("issuer %q, %v", issuer, err)
 	}
-	mustRelease(t, lease)
-	mustRelease(t, wantGrant(t, wait))
+	locktest.MustRelease(t, lease)
+	locktest.MustRelease(t, locktest.WantGrant(t, wait))
 
 	stranger := newLocker(t, zklock.Dial{Servers: []string{addr}, TLS: &tls.Config{}}, zklock.Config{TTL: longTTL, Root: s.root})
 	var unknown x509.UnknownAuthorityError
-	if _, err := stranger.Acquire(testContext(t), "r"); !errors.As(err, &unknown) {
+	if _, err := stranger.Acquire(locktest.Context(t), "r"); !errors.As(err, &unknown) {
 		t.Errorf("Acquire at a server that nobody vouches for: %v", err)
 	}
 }
