@@ -54,7 +54,7 @@ func testServeFences(t *testing.T, s *stand) {
 	}
 }
 
-func testServeFlags(t *testing.T, s *stand) {
+func testServeFlags(_ *testing.T, s *stand) {
 	p := s.start("--postgres-listen", "127.0.0.1:0", "--postgres-upstream", s.server.Addr(), "--untokened", "allow", "--evict", "--log-format=json")
 	s.exec(s.connect(s.via(p.addr("127.0.0.1:0"), 0)), "INSERT INTO orders VALUES (1)")
 	p.signal(syscall.SIGHUP)

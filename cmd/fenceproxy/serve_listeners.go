@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,8 @@ type listener struct {
 	ln     *handover
 	server *pgproxy.Server
 	config pgproxy.Config
+	// retired: its server was shut down, perhaps before it began to serve.
+	retired atomic.Bool
 }
 
 // change is what is to be done for a new configuration, opened and not begun.
@@ -44,7 +47,11 @@ func (s *service) apply(config *serveconfig.Config) error {
 		}
 		return err
 	}
-	return c.commit()
+	if err := c.commit(); err != nil {
+		return err
+	}
+	s.ready.Reset()
+	return nil
 }
 
 // prepare does all of a change that can fail.
@@ -132,7 +139,6 @@ func (c *change) commit() error {
 	s.applyAdmin(c.config, c.admin)
 	s.level.Set(levelOf(c.config.Log))
 	s.config = c.config
-	s.ready.Reset()
 	return nil
 }
 
@@ -159,6 +165,7 @@ func (s *service) sayWhatStays(next *serveconfig.Config) {
 
 // retire drains a listener that is no longer in the configuration.
 func (s *service) retire(l *listener, limit time.Duration) {
+	l.retired.Store(true)
 	s.running.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(s.hard, limit, errOverdue)
 		defer cancel()
@@ -168,7 +175,7 @@ func (s *service) retire(l *listener, limit time.Duration) {
 
 // serve runs a listener until its server is shut down.
 func (s *service) serve(l *listener) {
-	if err := l.server.Serve(s.hard, l.ln); err != nil && s.hard.Err() == nil {
+	if err := l.server.Serve(s.hard, l.ln); err != nil && s.hard.Err() == nil && !l.retired.Load() {
 		select {
 		case s.failed <- fmt.Errorf("listen on %s: %w", l.name, err):
 		default: // one is enough to end all

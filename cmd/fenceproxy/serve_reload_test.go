@@ -9,11 +9,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fenceproxy/fenceproxy/internal/serveconfig"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
@@ -52,6 +56,59 @@ func testServeReload(t *testing.T, s *stand) {
 	p.await("draining")
 	busy.Close(t.Context())
 	p.ends(0)
+}
+
+// Whoever asks while listeners come and go gets an answer, and what is asked
+// holds no reload up for ever.
+func TestServeReadyWhileReloading(t *testing.T) {
+	t.Parallel()
+	config := func(listen ...string) *serveconfig.Config {
+		text := "postgres:\n"
+		for _, address := range listen {
+			text += "  - {listen: '" + address + "', upstream: {address: '127.0.0.1:1'}}\n"
+		}
+		c, err := serveconfig.Parse("f.yaml", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	one, two := config("127.0.0.1:0"), config("127.0.0.1:0", "[::1]:0")
+	s := newService(&program{err: io.Discard}, one, nil)
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = s.ready.Ready(t.Context()) // nobody is at the upstream
+			}
+		}
+	})
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := range 1000 {
+			err = errors.Join(err, s.apply([]*serveconfig.Config{one, two}[i%2]))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		panic("a reload hangs") // and shows where
+	}
+	close(stop)
+	asking.Wait()
+	s.end()
+	if len(s.failed) > 0 {
+		t.Errorf("a listener failed: %v", <-s.failed)
+	}
 }
 
 // A mistake is logged with its place, and everything stays as it was.

@@ -66,7 +66,7 @@ func newStand(t *testing.T, program string) *stand {
 	t.Helper()
 	s := &stand{t: t, program: program, server: testenv.Postgres(t)}
 	var err error
-	if s.dir, err = os.MkdirTemp("", "serve"); err != nil { // a short path, for sockets
+	if s.dir, err = os.MkdirTemp("", "serve"); err != nil { //nolint:usetesting // a short path, for sockets
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(s.dir) })
@@ -107,7 +107,7 @@ func (s *stand) exec(conn *pgx.Conn, sql string) {
 	}
 }
 
-// state is the SQLSTATE of an error, else its text.
+// sqlState is the SQLSTATE of an error, else its text.
 func sqlState(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -196,16 +196,16 @@ func (p *proxy) log() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// await waits for a line that has all of words, and returns it.
-func (p *proxy) await(words ...string) string {
+// await waits for a line that has all of words.
+func (p *proxy) await(words ...string) {
 	p.t.Helper()
 	p.mu.Lock()
 	seen := p.seen
 	p.mu.Unlock()
-	return p.awaitFrom(seen, words)
+	p.awaitFrom(seen, words)
 }
 
-// awaitFrom is await of a line that is not among the first ones.
+// awaitFrom is await of a line that is not among the first ones; it returns it.
 func (p *proxy) awaitFrom(seen int, words []string) string {
 	p.t.Helper()
 	deadline := time.After(time.Minute)
@@ -243,7 +243,10 @@ func has(line string, words []string) bool {
 // addr is where the listener listens, by its name in the configuration.
 func (p *proxy) addr(listen string) string {
 	p.t.Helper()
-	var line struct{ Address, Admin string }
+	var line struct {
+		Address string `json:"address"`
+		Admin   string `json:"admin"`
+	}
 	words := []string{`"msg":"listening"`, `"listen":"` + listen + `"`}
 	if listen == "admin" {
 		words[1] = `"admin":`

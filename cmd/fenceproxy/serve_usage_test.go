@@ -47,7 +47,7 @@ func TestServeCheck(t *testing.T) {
 	if o := check(good).want(t, exitOK); o.out != path+": no mistakes\n" || o.err != "" {
 		t.Errorf("%q, %q", o.out, o.err)
 	}
-	o := check("admin: {listen: '0.0.0.0:9187'}\n" + good).want(t, exitOK)
+	o := check("admin: {listen: '0.0.0.0:9187'}\n"+good).want(t, exitOK)
 	if want := "warning: " + path + ":1:17: admin.listen: whoever can reach 0.0.0.0:9187 sees the metrics"; !strings.HasPrefix(o.err, want) {
 		t.Errorf("%q", o.err)
 	}

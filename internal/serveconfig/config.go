@@ -84,7 +84,7 @@ type TLS struct {
 	// Cert is a file with the certificate and those that signed it, in PEM.
 	Cert string `yaml:"cert" need:"yes"`
 	// Key is the file with its key, in PEM.
-	Key string `yaml:"key" need:"yes" secret:"file"`
+	Key string `yaml:"key" need:"yes"`
 	// ClientCA is a file with authorities. If there is one, clients must show a
 	// certificate that one of them signed.
 	ClientCA string `yaml:"client_ca"`
@@ -116,7 +116,7 @@ type UpstreamTLS struct {
 	// Cert is a file with the proxy's own certificate.
 	Cert string `yaml:"cert"`
 	// Key is the file with its key.
-	Key string `yaml:"key" secret:"file"`
+	Key string `yaml:"key"`
 	// ServerName is the name that the server is asked for, and that its
 	// certificate must have with verify-full, if it is not the host of address.
 	ServerName string `yaml:"server_name"`

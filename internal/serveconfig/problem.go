@@ -7,7 +7,7 @@ import (
 )
 
 // Problem is one mistake in a configuration.
-type Problem struct {
+type Problem struct { //nolint:errname // warnings are problems too
 	// Where is its place: file:line:column, file, or the name of a flag.
 	Where string
 	// Key is the path of the key, as in postgres[0].listen; "" for what is not a
@@ -36,7 +36,7 @@ func (p *Problem) Unwrap() error { return p.err }
 
 // Problems are all mistakes of a configuration, in the order of their places as
 // far as the file could be read.
-type Problems []*Problem
+type Problems []*Problem //nolint:errname // see Problem
 
 // Error has one line for each of them.
 func (p Problems) Error() string {

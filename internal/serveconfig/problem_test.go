@@ -15,9 +15,9 @@ func TestProblems(t *testing.T) {
 		says []string
 	}{
 		"not there": {"", []string{"f.yaml: postgres: is missing: there is nothing to listen for"}},
-		"unknown keys": {"admn: {}\nlog:\n  levle: info\n" + least, []string{
+		"unknown keys": {"admn: {}\nlog:\n  depth: info\n" + least, []string{
 			"f.yaml:1:1: admn: is no key; here there are admin, log, shutdown_timeout, postgres",
-			"f.yaml:3:3: log.levle: is no key; here there are format, level",
+			"f.yaml:3:3: log.depth: is no key; here there are format, level",
 		}},
 		"several": {"log:\n  level: loud\nshutdown_timeout: 30\npostgres:\n  - listen: 127.0.0.1:6432\n    upstream:\n      addr: db\n    evict: yes\n  - untokened: readonly\n", []string{
 			`f.yaml:2:10: log.level: "loud" is none of debug, info, warn, error`,

@@ -134,11 +134,11 @@ func ending(config *tls.Config, now time.Time) string {
 	leaf := config.Certificates[0].Leaf
 	switch {
 	case now.Before(leaf.NotBefore):
-		return fmt.Sprintf("the certificate is not valid before %s", leaf.NotBefore.UTC().Format(time.RFC3339))
+		return "the certificate is not valid before " + leaf.NotBefore.UTC().Format(time.RFC3339)
 	case now.After(leaf.NotAfter):
-		return fmt.Sprintf("the certificate has ended at %s", leaf.NotAfter.UTC().Format(time.RFC3339))
+		return "the certificate has ended at " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	case now.Add(soon).After(leaf.NotAfter):
-		return fmt.Sprintf("the certificate ends at %s", leaf.NotAfter.UTC().Format(time.RFC3339))
+		return "the certificate ends at " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	}
 	return ""
 }
