@@ -50,7 +50,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	p := program{
 		in: strings.NewReader(i.in), out: &out, err: &err,
 		env:     func(name string) string { return i.env[name] },
-		environ: func() []string { return i.environ() },
+		environ: i.environ,
 		// Processes belong to the tests of the built program.
 		executable: func() (string, error) { return "", errors.New("no processes in this test") },
 		terminal:   func() bool { return i.terminal },

@@ -63,11 +63,12 @@ func testServeReload(t *testing.T, s *stand) {
 func TestServeReadyWhileReloading(t *testing.T) {
 	t.Parallel()
 	config := func(listen ...string) *serveconfig.Config {
-		text := "postgres:\n"
+		var text strings.Builder
+		text.WriteString("postgres:\n")
 		for _, address := range listen {
-			text += "  - {listen: '" + address + "', upstream: {address: '127.0.0.1:1'}}\n"
+			text.WriteString("  - {listen: '" + address + "', upstream: {address: '127.0.0.1:1'}}\n")
 		}
-		c, err := serveconfig.Parse("f.yaml", []byte(text), nil)
+		c, err := serveconfig.Parse("f.yaml", []byte(text.String()), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
