@@ -3,12 +3,16 @@
 //
 //	alone      acquire and release while nobody else is there
 //	contended  N contenders, each with a client of its own, that hold the lock for
-//	           4 to 6 ms each time (a fixed time would keep step with a poll): the handover, from just before a release until the
-//	           next other holder has the lock; the wait, from asking to having;
-//	           requests per grant; grants of the least served contender by those
-//	           of the best served
+//	           4 to 6 ms, and then are away for 1 to 3 ms. The handover is from just
+//	           before a release until another one has the lock, and the wait from
+//	           asking to having; requests are per grant; fairness is the grants of
+//	           the least served contender by those of the best served
 //	held       1,000 locks held by one client: goroutines at most, and requests per
 //	           second
+//
+// Times are random so that no poll keeps step with them. Who is not away would take
+// a lock that is polled for again and again, and hand it over only to a poll that
+// comes within the microseconds in between, which then looks fast.
 //
 // All rivals take turns, round by round, and each figure is the median of the
 // rounds. A request is one that the client sends and waits for, or a message on a
@@ -35,7 +39,7 @@ type plan struct {
 	held        int
 	rest        time.Duration // for how long locks are held
 	only        *regexp.Regexp
-	hold        time.Duration
+	hold, away  time.Duration
 	warmUpAlone int
 }
 
@@ -56,7 +60,7 @@ func main() {
 	if *rounds > 0 {
 		p.rounds = *rounds
 	}
-	p.contenders, p.hold = []int{2, 10, 50}, 5*time.Millisecond
+	p.contenders, p.hold, p.away = []int{2, 10, 50}, 5*time.Millisecond, 2*time.Millisecond
 	p.only = regexp.MustCompile(*only)
 	if err := run(context.Background(), p); err != nil {
 		fmt.Fprintln(os.Stderr, "rivals:", err)

@@ -102,17 +102,17 @@ func (f *family) contest(ctx context.Context, p plan, r rival, n int) (s sample,
 		for range n {
 			contenders = append(contenders, r.join(b, resource))
 		}
-		grants, hold, warmUp := p.grants, p.hold, 2*n
+		grants, hold, away, warmUp := p.grants, p.hold, p.away, 2*n
 		if n == 1 {
-			grants, hold, warmUp = p.alone, 0, p.warmUpAlone
+			grants, hold, away, warmUp = p.alone, 0, 0, p.warmUpAlone
 		}
 		// As many for each of them, so that all end together if they are fair.
 		grants = max(grants/n, 4) * n
-		if _, err := share(ctx, contenders, hold, warmUp); err != nil {
+		if _, err := share(ctx, contenders, hold, away, warmUp); err != nil {
 			return err
 		}
 		before := f.requests()
-		s, err = share(ctx, contenders, hold, grants)
+		s, err = share(ctx, contenders, hold, away, grants)
 		s.requests = float64(f.requests()-before) / float64(grants)
 		return err
 	})
@@ -121,7 +121,7 @@ func (f *family) contest(ctx context.Context, p plan, r rival, n int) (s sample,
 
 // share lets the contenders share so many grants. Alone, a handover is the whole
 // of acquire and release.
-func share(ctx context.Context, contenders []contender, hold time.Duration, grants int) (sample, error) {
+func share(ctx context.Context, contenders []contender, hold, away time.Duration, grants int) (sample, error) {
 	var (
 		s        sample
 		mu       sync.Mutex
@@ -147,9 +147,7 @@ func share(ctx context.Context, contenders []contender, hold time.Duration, gran
 					}
 					counts[i]++
 					mu.Unlock()
-					if hold > 0 {
-						<-time.After(hold*4/5 + rand.N(hold*2/5))
-					}
+					pause(hold, hold/5)
 					mu.Lock()
 					last, released = i, time.Now()
 					mu.Unlock()
@@ -164,12 +162,20 @@ func share(ctx context.Context, contenders []contender, hold time.Duration, gran
 					mu.Unlock()
 					return
 				}
+				pause(away, away/2)
 			}
 		})
 	}
 	work.Wait()
 	s.fairness = float64(slices.Min(counts)) / float64(slices.Max(counts))
 	return s, failed
+}
+
+// pause waits for d, more or less.
+func pause(d, less time.Duration) {
+	if d > 0 {
+		<-time.After(d - less + rand.N(2*less))
+	}
 }
 
 // rest holds many locks with one client, and does nothing.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -44,8 +45,16 @@ func (r *result) atRest() string {
 	return fmt.Sprintf("%d, %.1f", r.goroutines, r.resting)
 }
 
+// few handovers say nothing.
+const few = 10
+
 func handover(p int) func(s sample) float64 {
-	return func(s sample) float64 { return percentile(s.handovers, p).Seconds() * 1e3 }
+	return func(s sample) float64 {
+		if len(s.handovers) < few {
+			return math.NaN()
+		}
+		return percentile(s.handovers, p).Seconds() * 1e3
+	}
 }
 
 func wait(p int) func(s sample) float64 {
@@ -69,6 +78,8 @@ func median(samples []sample, of func(s sample) float64) float64 {
 func ms(samples []sample, of func(s sample) float64) string {
 	value := median(samples, of)
 	switch {
+	case math.IsNaN(value):
+		return "–"
 	case value < 1:
 		return fmt.Sprintf("%.2f", value)
 	case value < 10:
