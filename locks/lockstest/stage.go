@@ -11,10 +11,17 @@ import (
 // clean-up of its own.
 type stage struct {
 	testing.TB
-	tell func(what string) // is told of each failure
+	tell func(what string) // is told of each failure, of one at a time
 
+	telling  sync.Mutex
 	mu       sync.Mutex
 	cleanups []func()
+}
+
+func (s *stage) fail(what string) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.tell(what)
 }
 
 // run calls f, which a Fatal ends, and then cleans up.
@@ -55,19 +62,19 @@ func (s *stage) clear() {
 func (s *stage) Logf(string, ...any) {}
 
 // Error implements testing.TB.
-func (s *stage) Error(args ...any) { s.tell(fmt.Sprint(args...)) }
+func (s *stage) Error(args ...any) { s.fail(fmt.Sprint(args...)) }
 
 // Errorf implements testing.TB.
-func (s *stage) Errorf(format string, args ...any) { s.tell(fmt.Sprintf(format, args...)) }
+func (s *stage) Errorf(format string, args ...any) { s.fail(fmt.Sprintf(format, args...)) }
 
 // Fatal implements testing.TB.
 func (s *stage) Fatal(args ...any) {
-	s.tell(fmt.Sprint(args...))
+	s.fail(fmt.Sprint(args...))
 	runtime.Goexit()
 }
 
 // Fatalf implements testing.TB.
 func (s *stage) Fatalf(format string, args ...any) {
-	s.tell(fmt.Sprintf(format, args...))
+	s.fail(fmt.Sprintf(format, args...))
 	runtime.Goexit()
 }
