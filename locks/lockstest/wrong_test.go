@@ -106,6 +106,9 @@ func TestWrongIsCaught(t *testing.T) {
 			t.Parallel()
 			for _, by := range wrong.by {
 				failed := failures(t, wrong.flaws, time.Second, []string{by})
+				for again := 0; by == "schedules/" && len(failed) == 0 && again < 5; again++ {
+					failed = failures(t, wrong.flaws, time.Second, []string{by}) // others, by chance
+				}
 				if len(failed) == 0 {
 					t.Errorf("no case of %q fails", by)
 				}
