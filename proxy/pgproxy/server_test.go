@@ -230,6 +230,11 @@ func TestUnixSockets(t *testing.T) {
 			if out != "x" || err != nil {
 				t.Errorf("psql: %s, %v", out, err)
 			}
+			conn := dialRaw(t, f.addr)
+			conn.send(request(codeSSL))
+			if got := conn.read(1); got != "N" {
+				t.Errorf("TLS is offered: %q", got)
+			}
 			info, err := os.Stat(f.addr)
 			if err != nil || info.Mode().Perm() != 0o777 {
 				t.Fatalf("socket: %v, %v", info, err)
