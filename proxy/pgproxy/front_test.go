@@ -79,7 +79,7 @@ func copySession(ctx context.Context, l *link, drain <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
 	case <-drain:
-		_, _ = l.client.Write(refuseShutdown().append(nil))
+		_, _ = l.client.Write(refuseShutdown().wire())
 	}
 	l.client.Close()
 	l.server.Close()

@@ -82,7 +82,7 @@ func wantWellFormed(t *testing.T, err error) {
 	if !errors.As(err, &r) {
 		return
 	}
-	b := r.append(nil)
+	b := r.wire()
 	var e pgproto3.ErrorResponse
 	if int(binary.BigEndian.Uint32(b[1:])) != len(b)-1 || e.Decode(b[headerSize:]) != nil || len(e.Code) != 5 {
 		t.Errorf("%q is no ErrorResponse", b)

@@ -53,13 +53,12 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// append appends the message as it goes over the wire.
-func (r *refusal) append(dst []byte) []byte {
-	start := len(dst)
-	dst = append(dst, msgErrorResponse, 0, 0, 0, 0)
+// wire is the refusal as it goes over the wire.
+func (r *refusal) wire() []byte {
+	b := []byte{msgErrorResponse, 0, 0, 0, 0}
 	field := func(key byte, value string) {
 		if value != "" {
-			dst = append(append(append(dst, key), value...), 0)
+			b = append(append(append(b, key), value...), 0)
 		}
 	}
 	field('S', r.severity)
@@ -68,9 +67,9 @@ func (r *refusal) append(dst []byte) []byte {
 	field('M', r.message)
 	field('D', r.detail)
 	field('H', r.hint)
-	dst = append(dst, 0)
-	binary.BigEndian.PutUint32(dst[start+1:], uint32(len(dst)-start-1)) //nolint:gosec // texts of this file
-	return dst
+	b = append(b, 0)
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-1)) //nolint:gosec // it is as long as its texts
+	return b
 }
 
 func fatal(cause, state, format string, args ...any) *refusal {

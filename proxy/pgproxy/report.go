@@ -71,7 +71,7 @@ func unfenced(body []byte) []byte {
 	}
 	message, hint, _ := strings.Cut(strings.TrimSuffix(said[len("TK007 "):], `"`), "\n")
 	r := refusal{severity: severityError, state: stateCannotFence, message: message, hint: hint}
-	return r.append(nil)
+	return r.wire()
 }
 
 // claimed reports the claim of a token.

@@ -241,7 +241,7 @@ func (s *Server) end(h *handshake, err error) {
 			return
 		}
 		_ = h.client.SetDeadline(time.Now().Add(refuseTimeLimit))
-		if _, err := h.client.Write(r.append(nil)); err == nil {
+		if _, err := h.client.Write(r.wire()); err == nil {
 			_ = lingerClose(h.client)
 		}
 	case errors.Is(err, errRejected):

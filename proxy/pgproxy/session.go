@@ -184,7 +184,7 @@ func (s *session) fail(err error) error {
 	default:
 		return err
 	}
-	s.toClient.last(r.append(nil))
+	s.toClient.last(r.wire())
 	return err
 }
 
@@ -224,7 +224,7 @@ func (s *session) watch(ctx context.Context, drain <-chan struct{}, done <-chan 
 		case <-tick:
 			if s.idlesTooLong(limit) {
 				s.config.Metrics.idleKills.Inc()
-				s.toClient.last(refuseIdle().append(nil))
+				s.toClient.last(refuseIdle().wire())
 				_ = s.client.Close()
 				_ = s.server.Close()
 				return
@@ -240,7 +240,7 @@ func (s *session) endIfIdle() {
 	s.over = s.over || idle
 	s.mu.Unlock()
 	if idle {
-		s.toClient.last(refuseShutdown().append(nil))
+		s.toClient.last(refuseShutdown().wire())
 		_ = s.client.Close()
 		_ = s.server.Close()
 	}
