@@ -136,6 +136,8 @@ func (m *Machine) query(text string) Verdict {
 		return Verdict{Do: Flush} // a failure would have the server skip this
 	case b.wrapped, p.procedure && b.began && b.at == idle:
 		p.refusal = refusalUnsynced
+	case b.doubt:
+		p.refusal = refusalDoubt
 	case m.unsafe && !ascii(text):
 		p.refusal = refusalEncoding
 	}
@@ -233,7 +235,10 @@ func (m *Machine) function() Verdict {
 	}
 	v := Verdict{}
 	switch {
-	case m.kind == Pass, b.at == failed:
+	case m.kind == Pass:
+	case b.doubt:
+		v = Verdict{Before: Refusal, Refusal: refusalDoubt}
+	case b.at == failed:
 	case b.wrapped:
 		v = Verdict{Before: Refusal, Refusal: refusalUnsynced}
 	case b.at == block && !m.entered:

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -174,12 +175,14 @@ func (m *Machine) bind(body []byte) Verdict {
 func (m *Machine) bindWork(st statement) Verdict {
 	b := &m.batch
 	switch {
-	case m.kind == Pass, b.at == failed:
+	case m.kind == Pass:
+		return Verdict{}
+	case b.doubt:
+		return m.refuse(refusalDoubt)
+	case b.at == failed:
 		return Verdict{}
 	case st.class == unreadable:
 		return m.refuse(refusalEncoding)
-	case b.doubt:
-		return m.refuse(refusalDoubt)
 	case b.at == block:
 		if m.entered {
 			return Verdict{}
@@ -221,6 +224,9 @@ func (m *Machine) bound(portal []byte, st statement) {
 		m.portal, m.batch.bound = st, true
 		return
 	}
+	if m.mistrust {
+		m.batch.portals = append(m.batch.portals, string(portal))
+	}
 	if was, known := m.portals[string(portal)]; known && was != st || st != plain {
 		m.portals[strings.Clone(stringOf(portal))] = st
 	}
@@ -237,7 +243,7 @@ func (m *Machine) execute(body []byte) Verdict {
 			st = plain
 		}
 	}
-	if m.mistrust && (len(portal) != 0 || !b.bound) {
+	if m.mistrust && !b.binds(portal) {
 		st = statement{class: doubtful, settles: true}
 	}
 	if m.noticed(st.touches) == never {
@@ -260,13 +266,21 @@ func (m *Machine) execute(body []byte) Verdict {
 	return v
 }
 
+// binds reports whether a portal was bound in the batch.
+func (b *batch) binds(portal []byte) bool {
+	if len(portal) == 0 {
+		return b.bound
+	}
+	return slices.Contains(b.portals, stringOf(portal))
+}
+
 // executeFenced decides what goes in front of an Execute.
 func (m *Machine) executeFenced(st statement) Verdict {
 	b := &m.batch
 	switch {
-	case b.at == failed:
-	case b.doubt && needsFence(st.class):
+	case b.doubt && st.class != free:
 		return m.refuse(refusalDoubt)
+	case b.at == failed:
 	case b.at == block && st.class == commitChain:
 		return m.refuse(refusalChain)
 	case b.at == block && (st.class == commit || st.class == doubtful) && !b.wrapped:
