@@ -67,7 +67,8 @@ func newOwn(suffix string) *own {
 	return o
 }
 
-// appendPrepare appends a Parse of each statement.
+// appendPrepare appends Close and Parse of each statement: it may be there, if it
+// is not certain that it was lost.
 func (o *own) appendPrepare(dst []byte) []byte {
 	for i, d := range definitions {
 		types := make([]uint32, len(d.domains))
@@ -78,6 +79,7 @@ func (o *own) appendPrepare(dst []byte) []byte {
 		if i == ticketStatement && !o.fenced {
 			text = emptyText
 		}
+		dst = pgwire.AppendCloseStatement(dst, o.names[i])
 		dst = pgwire.AppendParse(dst, o.names[i], text, types...)
 	}
 	return dst

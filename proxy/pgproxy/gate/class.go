@@ -45,6 +45,8 @@ type statement struct {
 	touches bool
 	// forgets: it makes the server forget prepared statements.
 	forgets bool
+	// forgetsAll: the proxy's own, too.
+	forgetsAll bool
 	// steady: it leaves the transaction as it is in which it runs. Some of the
 	// others commit in between when they are not in a block, like VACUUM.
 	steady bool
@@ -70,11 +72,12 @@ func classify(s *sqltext.Statement) statement {
 	case "SET", "RESET":
 		out = statement{class: free, touches: s.Words("RESET", "ALL") || mentions(s.Text, "fence", "u&", thaw), settles: true}
 	case "DISCARD":
-		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true, forgets: true}
+		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true, forgets: true, forgetsAll: s.Words("DISCARD", "ALL")}
 	case "SHOW", "LISTEN", "UNLISTEN":
 		out.class = free
 	case "DEALLOCATE":
 		out.class, out.settles, out.forgets = free, true, true
+		out.forgetsAll = s.Words("DEALLOCATE", "ALL") || s.Words("DEALLOCATE", "PREPARE", "ALL")
 	case "CALL", "DO":
 		out.class, out.touches = procedure, mentions(s.Text, "fence", "set_config", "u&")
 	case "COPY":

@@ -105,7 +105,7 @@ func (m *Machine) before(p Prefix, sync bool) {
 	}
 	n, prepares := 0, !m.prepared
 	if prepares {
-		n = OwnStatements
+		n = 2 * OwnStatements
 		m.prepared, m.batch.settles = true, true // what comes behind it relies on them
 	}
 	for _, each := range []struct {

@@ -85,20 +85,16 @@ func (m *Machine) define(name []byte, st statement) {
 		m.unnamed = st
 		return
 	}
-	was, known := m.statements[string(name)]
-	if !known {
-		was = plain
-	}
+	was := m.named(stringOf(name))
 	if was == st {
 		return
 	}
 	owned := strings.Clone(stringOf(name))
 	m.touch(owned, was, st)
-	switch {
-	case st != plain:
-		m.statements[owned] = st
-	case known:
+	if st == plain {
 		delete(m.statements, owned)
+	} else {
+		m.statements[owned] = st
 	}
 }
 
@@ -126,10 +122,15 @@ func (m *Machine) meaning(name []byte) (st statement, certain bool) {
 	if len(name) == 0 {
 		return m.unnamed, true
 	}
-	if st, known := m.statements[string(name)]; known {
-		return st, true
+	return m.named(stringOf(name)), true
+}
+
+// named is what a name that is not empty means, as far as is known.
+func (m *Machine) named(name string) statement {
+	if st, known := m.statements[name]; known {
+		return st
 	}
-	return plain, true
+	return plain
 }
 
 // definedHere reports whether the current batch says what name means.
@@ -332,6 +333,9 @@ func (m *Machine) follow(st statement) {
 	}
 	if st.forgets {
 		m.forgetNames()
+	}
+	if st.forgetsAll {
+		m.prepared = false
 	}
 }
 

@@ -201,7 +201,8 @@ func (m *Machine) Answered() bool { return m.replies.size == 0 || m.skipping || 
 // InBlock reports whether the session idles inside of a transaction.
 func (m *Machine) InBlock() bool { return m.replies.boundaries == 0 && !m.batch.began && m.at != idle }
 
-// OwnStatements is how many statements the proxy prepares for itself.
+// OwnStatements is how many statements the proxy prepares for itself, each by
+// Close and Parse.
 const OwnStatements = 10
 
 // Prepared reports whether the statements of the proxy's own are there. If not

@@ -247,7 +247,7 @@ func (b *backend) query(words []word) {
 func (b *backend) prefix(m toServer) {
 	for range m.parses {
 		b.prepared = true
-		b.say("1")
+		b.say("3", "1")
 	}
 	for _, p := range prefixOrder {
 		if m.prefix&p == 0 || b.skip {

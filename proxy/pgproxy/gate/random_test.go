@@ -169,7 +169,7 @@ func FuzzConversations(f *testing.F) {
 func TestConversations(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 4000 {
+	for range 3000 {
 		bytes := make([]byte, 40+r.IntN(300))
 		for i := range bytes {
 			bytes[i] = byte(r.Uint32())

@@ -295,7 +295,7 @@ func (m *Machine) doubt() {
 			if m.unnamed == t.is {
 				m.unnamed = statement{class: doubtful, settles: true}
 			}
-		} else if m.statements[t.name] == t.is {
+		} else if m.named(t.name) == t.is {
 			m.statements[t.name] = statement{class: doubtful, settles: true}
 		}
 	}
