@@ -187,6 +187,9 @@ func TestCancelIsAwaited(t *testing.T) {
 	if err := <-drained; err != nil {
 		t.Error(err)
 	}
+	if n := read(t, f.metrics.cancels).GetCounter().GetValue(); n != 1 {
+		t.Errorf("cancels_total is %v", n)
+	}
 }
 
 // A cancel that cannot be delivered ends like one that can.

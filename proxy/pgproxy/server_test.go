@@ -44,11 +44,11 @@ func TestMaxConnections(t *testing.T) {
 	}
 	third := openConn(t, through)
 	wantError(t, "pgx", connect(t, through), sorry, "")
+	wantRefused(t, f, "max_connections", 3)
 	for _, conn := range []*pgx.Conn{first, second, third} {
 		conn.Close(t.Context())
 	}
 	awaitConnect(t, through)
-	wantRefused(t, f, "max_connections", 3)
 }
 
 // awaitConnect connects, once the proxy has noticed that others have gone.
