@@ -3,6 +3,7 @@ package testenv_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -59,6 +60,28 @@ func TestRedisSentinel(t *testing.T) {
 	}
 }
 
+// What was written before AwaitReplica is at the replica after it, however far
+// away that is.
+func TestAwaitReplica(t *testing.T) {
+	t.Parallel()
+	primary := testenv.StartRedis(t, testenv.RedisConfig{})
+	link := testenv.NewLink(t, primary.Addr(), testenv.LinkConfig{})
+	replica := testenv.StartRedis(t, testenv.RedisConfig{ReplicaOf: link.Addr()})
+	testenv.AwaitReplica(t, replica)
+	client, reader := primary.Client(t), replica.Client(t)
+	if n := client.Wait(t.Context(), 1, time.Minute).Val(); n != 1 {
+		t.Errorf("WAIT counts %d replicas", n)
+	}
+	link.Delay(300 * time.Millisecond)
+	if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.AwaitReplica(t, replica)
+	if got, err := reader.Get(t.Context(), "k").Result(); got != "v" {
+		t.Errorf("at the replica: %q, %v", got, err)
+	}
+}
+
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3} {
@@ -82,7 +105,7 @@ func TestLinkReadsRedis(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		link := testenv.NewLink(t, s.Addr(), testenv.LinkConfig{Protocol: testenv.RESP})
 		client, direct := redisVia(t, link.Addr(), protocol), s.Client(t)
-		key := "link" + string(rune('0'+protocol))
+		key := fmt.Sprintf("link%d-%s", protocol, link.Addr())
 		messages := client.Subscribe(t.Context(), key)
 		defer messages.Close()
 		if _, err := messages.Receive(t.Context()); err != nil {

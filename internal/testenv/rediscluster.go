@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -74,21 +75,61 @@ func (s *RedisServer) knowsReplica(ctx context.Context) error {
 	return errors.New("the sentinel knows no replica")
 }
 
-// AwaitReplica waits until a replica has all that its primary has had.
+// AwaitReplica waits until a replica has all that its primary has had by now,
+// and the primary counts on it: WAIT does too from then on.
 func AwaitReplica(tb testing.TB, replica *RedisServer) {
 	tb.Helper()
+	had := int64(-1) // by the primary, when it was first asked
 	err := replica.proc.until(time.Minute, func() error {
-		return replica.ask(func(client *goredis.Client) error {
-			info, err := client.Info(context.Background(), "replication").Result()
-			if err == nil && !strings.Contains(info, "master_link_status:up") {
-				err = errors.New("replica is not in step")
-			}
+		own, err := replica.replication()
+		if err != nil {
 			return err
-		})
+		}
+		primary := &RedisServer{addr: net.JoinHostPort(own["master_host"], own["master_port"])}
+		its, err := primary.replication()
+		if err != nil {
+			return err
+		}
+		if had < 0 {
+			if had, err = strconv.ParseInt(its["master_repl_offset"], 10, 64); err != nil {
+				return err
+			}
+		}
+		has, err := strconv.ParseInt(own["slave_repl_offset"], 10, 64)
+		if err != nil || has < had || own["master_link_status"] != "up" || !countsOn(its, replica) {
+			return fmt.Errorf("replica is not in step: has %d of %d, link is %s", has, had, own["master_link_status"])
+		}
+		return nil
 	})
 	if err != nil {
 		tb.Fatalf("testenv: %v", err)
 	}
+}
+
+// replication is what the server says of its replication.
+func (s *RedisServer) replication() (fields map[string]string, err error) {
+	err = s.ask(func(client *goredis.Client) error {
+		info, err := client.Info(context.Background(), "replication").Result()
+		fields = make(map[string]string)
+		for line := range strings.Lines(info) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			fields[key] = value
+		}
+		return err
+	})
+	return fields, err
+}
+
+// countsOn says whether a primary takes a replica, which it may reach through a
+// link, for one that is in step.
+func countsOn(its map[string]string, replica *RedisServer) bool {
+	_, port, _ := strings.Cut(replica.addr, ":")
+	for key, value := range its {
+		if strings.HasPrefix(key, "slave") && strings.Contains(value+",", ",port="+port+",") {
+			return strings.Contains(value+",", ",state=online,")
+		}
+	}
+	return false
 }
 
 // StartRedisCluster starts a Redis Cluster of n primaries, 1 or 3, without
