@@ -11,12 +11,12 @@ import (
 // every Serve returns, or, with ctx's error, when ctx has ended: then the rest
 // has been cut.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.log.Info("draining", keySessions, s.live.Load())
 	s.startDrain(errDraining)
 	calls := s.calls()
 	for _, call := range calls {
 		call.ln.Close()
 	}
-	s.log.Info("draining", keySessions, s.live.Load())
 	progress := time.NewTicker(progressInterval)
 	defer progress.Stop()
 	var err error
