@@ -187,7 +187,7 @@ func TestCancelIsAwaited(t *testing.T) {
 	if err := <-drained; err != nil {
 		t.Error(err)
 	}
-	if n := read(t, f.metrics.cancels).GetCounter().GetValue(); n != 1 {
+	if n := counted(t, f.metrics.cancels); n != 1 {
 		t.Errorf("cancels_total is %v", n)
 	}
 }
