@@ -139,7 +139,9 @@ func (c *pgxClient) statements() {
 	})
 	c.step("empty", func() (any, error) { return c.exec("") })
 	c.step("call", func() (any, error) { return c.exec("CALL pay($1, $2, 10)", 5, 4) })
-	c.step("do", func() (any, error) { return c.exec("DO $$ BEGIN UPDATE accounts SET owner = 'done' WHERE id = 3; END $$") })
+	c.step("do", func() (any, error) {
+		return c.exec("DO $$ BEGIN UPDATE accounts SET owner = 'done' WHERE id = 3; END $$")
+	})
 	c.step("vacuum", func() (any, error) { return c.exec("VACUUM accounts") })
 }
 
