@@ -93,9 +93,11 @@ func (m *Machine) resolve(kind byte, body []byte) (v Verdict, decided bool) {
 }
 
 // extended counts a message of the extended protocol as sent.
-func (m *Machine) extended() {
+func (m *Machine) extended() { m.extendedThat(asItWas) }
+
+func (m *Machine) extendedThat(wrap wrapping) {
 	m.batch.began = true
-	m.replies.push(reply{kind: passed, n: 1})
+	m.replies.push(reply{kind: passed, n: 1, wrap: wrap})
 }
 
 // before counts prefixes as sent.
@@ -116,7 +118,14 @@ func (m *Machine) before(p Prefix, sync bool) {
 			n += each.completions
 		}
 	}
-	m.replies.push(reply{kind: ours, n: n, sync: sync, prepares: prepares, rollback: p&(Leave|Begin) != 0 || m.batch.wrapped})
+	wrap := asItWas
+	switch {
+	case p&End != 0:
+		wrap = closed
+	case p&Begin != 0 && !sync:
+		wrap = opened
+	}
+	m.replies.push(reply{kind: ours, n: n, sync: sync, prepares: prepares, wrap: wrap, rollback: p&(Leave|Begin) != 0 || m.batch.wrapped})
 }
 
 // query decides about a Query.
@@ -134,7 +143,9 @@ func (m *Machine) query(text string) Verdict {
 	case m.kind == Pass:
 	case b.began && m.replies.size > 0:
 		return Verdict{Do: Flush} // a failure would have the server skip this
-	case b.wrapped, p.procedure && b.began && b.at == idle:
+	case b.wrapped, b.at == idle && (b.executed || b.began && p.procedure):
+		// Behind an Execute, PostgreSQL 18 leaves a block open at the end of a
+		// Query that did not begin one, and commits it at the next Sync.
 		p.refusal = refusalUnsynced
 	case b.doubt:
 		p.refusal = refusalDoubt
@@ -239,7 +250,7 @@ func (m *Machine) function() Verdict {
 	case b.doubt:
 		v = Verdict{Before: Refusal, Refusal: refusalDoubt}
 	case b.at == failed:
-	case b.wrapped:
+	case b.wrapped, b.executed && b.at == idle:
 		v = Verdict{Before: Refusal, Refusal: refusalUnsynced}
 	case b.at == block && !m.entered:
 		v.Before, m.entered = m.enter(), true
@@ -267,7 +278,7 @@ func (m *Machine) sync() Verdict {
 	}
 	v := Verdict{}
 	b := &m.batch
-	r := reply{kind: syncReply, number: m.sent, rollback: b.wrapped || m.leaveFailed}
+	r := reply{kind: syncReply, number: m.sent, rollback: m.leaveFailed}
 	m.leaveFailed = false
 	if b.wrapped && !m.skipping && b.at == block {
 		v.Before = End

@@ -257,13 +257,18 @@ func (m *Machine) execute(body []byte) Verdict {
 			return v
 		}
 	}
+	wrap := asItWas
+	if b.wrapped && (st.class == commit || st.class == rollback) {
+		wrap = closed
+	}
 	m.follow(st)
+	b.executed = true
 	if st.touches {
 		m.dirty, m.unresolved, b.touched = true, "", b.at == idle
 	}
 	b.settles = b.settles || st.settles
 	m.before(v.Before, false)
-	m.extended()
+	m.extendedThat(wrap)
 	return v
 }
 

@@ -136,8 +136,11 @@ type Machine struct {
 	skipping bool
 	// unresolved says why the token was refused when it was last looked up, until
 	// that has been said to the client.
-	unresolved  string
-	leaveFailed bool // in the batch that is skipped
+	unresolved string
+	// leaveFailed: in the batch that is skipped, so that a block is to be rolled
+	// back which the client knows nothing of.
+	leaveFailed bool
+	wrapOpen    bool // a block of the proxy's own is open, as far as replies say
 	// broken: the server has said something that it cannot have said.
 	broken bool
 }
@@ -151,17 +154,18 @@ type touch struct {
 
 // batch is what has been sent since the last boundary.
 type batch struct {
-	began   bool
-	at      place    // in which its next statement will run
-	sure    bool     // at was right at its start
-	checked bool     // the transaction in which its statements run was checked
-	touched bool     // the token may have changed in it
-	settles bool     // what comes behind it must wait
-	bound   bool     // the unnamed portal was bound in it
-	portals []string // and these; kept only while portals are mistrusted
-	leaves  bool     // Leave was sent in it
-	wrapped bool     // its block was begun by the proxy
-	doubt   bool     // it is not known where its next statement will run
+	began    bool
+	at       place    // in which its next statement will run
+	sure     bool     // at was right at its start
+	checked  bool     // the transaction in which its statements run was checked
+	touched  bool     // the token may have changed in it
+	settles  bool     // what comes behind it must wait
+	bound    bool     // the unnamed portal was bound in it
+	portals  []string // and these; kept only while portals are mistrusted
+	executed bool     // an Execute was sent in it
+	leaves   bool     // Leave was sent in it
+	wrapped  bool     // its block was begun by the proxy
+	doubt    bool     // it is not known where its next statement will run
 }
 
 // New returns the machine of a session of which the server has not said yet

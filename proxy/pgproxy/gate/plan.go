@@ -91,6 +91,6 @@ const (
 	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token."
 	refusalDoubt     = "TK007 fence: after an error it is not known what this prepared statement is\nPrepare it again."
-	refusalUnsynced  = "TK007 fence: CALL or DO in a series of messages without Sync in between cannot be fenced\nSend Sync first."
+	refusalUnsynced  = "TK007 fence: a Query behind other messages without Sync in between cannot be fenced\nSend Sync first."
 	refusalEncoding  = "TK007 fence: texts in this client_encoding cannot be read for certain\nUse client_encoding UTF8."
 )

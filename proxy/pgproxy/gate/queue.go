@@ -12,9 +12,21 @@ type reply struct {
 	rollback bool
 	// prepares: the proxy's own statements are prepared in front of it.
 	prepares bool
+	// wrap says whether the block of the proxy's own is open behind it.
+	wrap wrapping
 	// number is how many boundaries were sent before this one, of a Sync.
 	number uint64
 }
+
+// wrapping is what becomes of a block that the proxy began around statements of
+// the client's.
+type wrapping uint8
+
+const (
+	asItWas wrapping = iota
+	opened
+	closed
+)
 
 type replyKind uint8
 
@@ -62,7 +74,7 @@ func (q *queue) push(r reply) {
 		q.boundaries++
 	}
 	if q.size > 0 && r.kind == passed {
-		if last := q.at(q.size - 1); last.kind == passed {
+		if last := q.at(q.size - 1); last.kind == passed && last.wrap == r.wrap {
 			last.n += r.n
 			return
 		}

@@ -90,7 +90,10 @@ func (m *Machine) Server(kind byte, body []byte) Answer {
 		if r.kind == ours {
 			do = Drop
 		}
-		if r.n--; r.n == 0 {
+		if r.n--; r.n == 0 && r.wrap != asItWas {
+			m.wrapOpen = r.wrap == opened
+		}
+		if r.n == 0 {
 			m.replies.pop()
 		}
 		return Answer{Do: do}
@@ -164,6 +167,7 @@ func (m *Machine) failed(body []byte) Answer {
 	m.doubt()
 	if r.kind != ours {
 		if r.kind != syncReply { // an error at commit
+			m.leaveFailed = m.wrapOpen
 			m.skip()
 		}
 		return Answer{}
@@ -178,7 +182,7 @@ func (m *Machine) failed(body []byte) Answer {
 	if failed.sync {
 		return m.failedQuery(failed)
 	}
-	m.leaveFailed = failed.rollback
+	m.leaveFailed = failed.rollback || m.wrapOpen
 	m.skip()
 	return Answer{Do: Strip}
 }
@@ -257,7 +261,7 @@ func (m *Machine) ready(body []byte) Answer {
 
 // settle is done at each ReadyForQuery of the client's.
 func (m *Machine) settle(at place) {
-	m.copyIn = false
+	m.copyIn, m.wrapOpen = false, false
 	if m.replies.boundaries == 0 {
 		m.answered = m.sent
 		m.copyEnded = m.copyEnded[:0]
