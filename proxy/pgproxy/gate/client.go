@@ -222,9 +222,11 @@ func (m *Machine) inBlock(p plan) Prefix {
 	return before
 }
 
-// check is the prefix of a transaction of one message.
+// check is the prefix of a transaction of one message. One whose token has not
+// been looked up, since its series of messages began with what needs none, is
+// checked by the setting.
 func (m *Machine) check() Prefix {
-	if m.kind == Slow {
+	if m.kind == Slow || m.dirty {
 		return Enter
 	}
 	return Check

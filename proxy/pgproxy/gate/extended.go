@@ -289,11 +289,14 @@ func (m *Machine) executeFenced(st statement) Verdict {
 	case b.at == failed:
 	case b.at == block && st.class == commitChain:
 		return m.refuse(refusalChain)
-	case b.at == block && (st.class == commit || st.class == doubtful) && !b.wrapped:
+	case b.at == block && (st.class == commit || st.class == doubtful) && (!b.wrapped || m.kind == Slow):
 		b.leaves = true
 		return Verdict{Before: Leave}
 	case b.at == idle && st.class == doubtful:
 		return m.refuse(refusalDoubt)
+	case b.at == idle && b.touched && needsFence(st.class):
+		b.touched = false // it was bound, and checked, before the token changed
+		return Verdict{Before: Enter}
 	case b.at == idle && !b.checked && st.class != begin && needsFence(st.class):
 		// Its portal is older than the transaction, so that it cannot run, unless
 		// that is not known here.

@@ -183,7 +183,9 @@ func (m *Machine) Resolved(kind Kind) { m.kind, m.dirty = kind, false }
 
 // Unresolved says that the token was refused: what asked for it is refused, with
 // a text of code, message, newline and hint. The next one asks again.
-func (m *Machine) Unresolved(refusal string) { m.unresolved = refusal }
+// There is no ticket by which to check quickly what need not ask: it is checked
+// slowly, and so refused, too.
+func (m *Machine) Unresolved(refusal string) { m.unresolved, m.kind = refusal, Slow }
 
 // Idle reports whether the session is outside of a transaction with nothing
 // under way.
