@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,6 +162,49 @@ func testExecPipeline(t *testing.T, x *theatre) {
 	tty.types("\x03")
 	tty.types("echo code-${PIPESTATUS[0]}\n")
 	tty.shows("code-130")
+}
+
+// What ends in the background leaves the terminal to those who use it: their
+// modes (one that the shell's own line editor does not touch), and the foreground.
+func testExecBackground(t *testing.T, x *theatre) {
+	tty := openTerminal(t)
+	tty.types(x.line("sh", "-c", `echo up-$((1 + 1)); exec sleep 1000`) + "&\n")
+	tty.shows("up-2")
+	tty.types(`sh -c 'stty -echoctl; echo set-$((1 + 1)); while kill -0 $1; do sleep 0.02; done; echo kept-$(stty -a | grep -c -e -echoctl)' sh $!` + "\n")
+	tty.shows("set-2")
+	x.revoke()
+	tty.shows("kept-1")
+	tty.types("stty echoctl\n")
+
+	// This one had the terminal, until it was stopped and the shell took it.
+	file := filepath.Join(t.TempDir(), "pid")
+	tty.types(x.line("sh", "-c", `echo $$ >`+file+`; echo up-$((2 + 2)); exec sleep 1000`) + "\n")
+	tty.shows("up-4")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := parent(t, parent(t, program))
+	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := syscall.Kill(stopped, s); err != nil {
+			t.Fatal(err)
+		}
+		if s == syscall.SIGSTOP {
+			tty.shows("Stopped")
+			// Twice, since a read that has begun goes on without the foreground.
+			tty.types(`sh -c 'echo front-$((1 + 1)); read -r x; read -r x; echo "read-$x"'` + "\n")
+			tty.shows("front-2")
+		}
+	}
+	x.revoke()
+	until(t, "exec is over", func() bool { return !isAlive(stopped) })
+	tty.types("one\n")
+	tty.types("two\n")
+	tty.shows("read-two")
 }
 
 func testExecTerminalPsql(t *testing.T, x *theatre) {

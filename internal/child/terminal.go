@@ -1,6 +1,7 @@
 package child
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -18,9 +19,9 @@ import (
 // program ignores what its parent does).
 type Terminal struct {
 	file  *os.File
-	own   int // this process's group
-	state *term.State
-	lent  bool
+	own   int         // this process's group
+	lent  int         // the group that has it from here, 0 for none
+	state *term.State // before it was lent for the first time; nil if it never was
 }
 
 // OpenTerminal opens the controlling terminal, or returns nil if there is none.
@@ -29,12 +30,7 @@ func OpenTerminal() *Terminal {
 	if err != nil {
 		return nil
 	}
-	state, err := term.GetState(int(file.Fd()))
-	if err != nil {
-		file.Close()
-		return nil
-	}
-	return &Terminal{file: file, own: syscall.Getpgrp(), state: state}
+	return &Terminal{file: file, own: syscall.Getpgrp()}
 }
 
 // Close closes the terminal.
@@ -56,25 +52,39 @@ func (t *Terminal) Lend(group int) bool {
 	case group:
 		return true
 	case t.own:
-		t.lent = t.set(group)
-		return t.lent
+		if t.state == nil {
+			t.state, _ = term.GetState(int(t.file.Fd()))
+		}
+		if !t.set(group) {
+			return false
+		}
+		t.lent = group
+		return true
 	}
 	return false
 }
 
-// TakeBack puts this process's group into the foreground again if it has lent
-// it to the program.
+// TakeBack puts this process's group into the foreground again if the program's
+// has it from here, or one that the program has put there and that is gone. Not
+// if it is anybody else's: a shell takes the terminal from a job that stops, and
+// gives it to another.
 func (t *Terminal) TakeBack() {
-	if t.lent && t.Foreground() != t.own {
+	if t.lent == 0 {
+		return
+	}
+	if front := t.Foreground(); front == t.lent || front > 0 && errors.Is(syscall.Kill(-front, 0), syscall.ESRCH) {
 		t.set(t.own)
 	}
-	t.lent = false
+	t.lent = 0
 }
 
 // Restore undoes what a program that was killed has done to the terminal's
-// modes: not to echo, not to take lines.
+// modes (not to echo, not to take lines), unless this process's group is in the
+// background: then the modes are somebody else's.
 func (t *Terminal) Restore() {
-	_ = term.Restore(int(t.file.Fd()), t.state) // it may be gone
+	if t.state != nil && t.Foreground() == t.own {
+		_ = term.Restore(int(t.file.Fd()), t.state) // it may be gone
+	}
 }
 
 // Stoppable reports whether somebody would continue this process if it stopped:
