@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"syscall"
@@ -196,6 +197,28 @@ func testExecSignalsWhileWaiting(t *testing.T, x *theatre) {
 	}
 	a.says("still here")
 	a.ends(0)
+}
+
+// A signal that comes about when the command starts ends exec or the command,
+// whichever is there.
+func testExecSignalAtStart(t *testing.T, x *theatre) {
+	client := x.client()
+	for i := range 10 {
+		a := x.exec("sh", "-c", "echo started; exec sleep 1000")
+		until(t, "the lock is asked for", func() bool { return len(x.keys(client).Kvs) == 1 })
+		for range i * 10 { // requests, as a clock that goes with the machine's
+			x.keys(client)
+		}
+		a.signal(syscall.SIGTERM)
+		if out, err := io.ReadAll(a.out); err != nil || len(out) > 0 && string(out) != "started\n" {
+			t.Errorf("stdout: %q, %v", out, err)
+		}
+		_ = a.cmd.Wait() // its exit code tells
+		if code := a.cmd.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGTERM) {
+			t.Errorf("exit code %d\nstderr: %s", code, a.stderr.String())
+		}
+		checkGone(t, a.alive())
+	}
 }
 
 func testExecSuspended(t *testing.T, x *theatre) {

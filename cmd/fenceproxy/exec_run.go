@@ -39,8 +39,7 @@ func (e *finalError) Unwrap() error { return e.err }
 
 func (p *program) runErrand(ctx context.Context, e *errand) error {
 	logging.Disable() // what is wrong with Redis is in the errors
-	ctx, stop := untilHangup(ctx)
-	defer stop()
+	p.signals.listen(early()...)
 	service, err := e.target.Open(ctx, e.ttl)
 	switch {
 	case err == nil:
@@ -135,14 +134,14 @@ type job struct {
 // supervise runs the program, and returns when it and all that it started have
 // ended.
 func (p *program) supervise(ctx context.Context, e *errand, lease locks.Lease) error {
-	r := &job{errand: e, lease: lease, err: p.err, signals: make(chan os.Signal, 16)}
-	listen(r.signals, forwarded()...)
-	defer signal.Stop(r.signals)
-	// A signal that came before this moment ended ctx; a later one is the
+	// A signal that came before this moment has ended ctx; a later one is the
 	// program's.
+	r := &job{errand: e, lease: lease, err: p.err, signals: p.signals.take()}
+	defer p.signals.giveBack()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	listen(r.signals, jobControl()...)
 	if err := r.start(p); err != nil {
 		return err
 	}

@@ -1,62 +1,31 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
-// forwarded are the signals that go to the program that exec runs.
-func forwarded() []syscall.Signal {
-	return []syscall.Signal{
-		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
-		syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
-	}
+// early are the signals, besides SIGINT and SIGTERM, that mean something to exec
+// before its program runs: the end of the wait, or no more than that the program
+// is not there yet.
+func early() []syscall.Signal {
+	return []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// listen makes signals arrive at the channel. Those that this process was told
-// to ignore (nohup) stay so, for the program as well.
-func listen(into chan<- os.Signal, signals ...syscall.Signal) {
-	for _, s := range signals {
-		if !signal.Ignored(s) {
-			signal.Notify(into, s)
-		}
-	}
-}
-
-// untilHangup is untilSignal for those that end a wait besides SIGINT and
-// SIGTERM. Those that mean something to the program that is yet to run are
-// dropped.
-func untilHangup(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	listen(signals, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case s := <-signals:
-				if s == syscall.SIGHUP || s == syscall.SIGQUIT {
-					cancel(signalError{s.(syscall.Signal)})
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-done
-		signal.Stop(signals)
-	}
+// jobControl are the signals that go to the program as well, and that have their
+// usual meaning before.
+func jobControl() []syscall.Signal {
+	return []syscall.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
 }
 
 // surviveSignals makes this process deaf to what ends it, in such a way that
 // programs that it starts are not.
 func surviveSignals() (undo func()) {
 	ignored := make(chan os.Signal, 1)
-	listen(ignored, append(forwarded(), syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTTIN, syscall.SIGTTOU)...)
+	listen(ignored, slices.Concat(early(), jobControl(), []syscall.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTTIN, syscall.SIGTTOU,
+	})...)
 	return func() { signal.Stop(ignored) }
 }

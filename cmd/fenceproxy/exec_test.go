@@ -56,6 +56,8 @@ func TestExec(t *testing.T) {
 		"terminal":            testExecTerminal,
 		"terminal, pipeline":  testExecPipeline,
 		"terminal, psql":      testExecTerminalPsql,
+		"terminal, shared":    testExecBackground,
+		"signal at start":     testExecSignalAtStart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

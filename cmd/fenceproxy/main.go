@@ -7,10 +7,7 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -22,9 +19,10 @@ func main() {
 			return isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		},
 	}
-	ctx, stop := untilSignal(context.Background())
+	ctx, in := untilSignal(context.Background())
+	p.signals = in
 	code := p.run(ctx, os.Args[1:])
-	stop()
+	in.close()
 	os.Exit(code)
 }
 
@@ -35,6 +33,8 @@ type program struct {
 	out io.Writer
 	err io.Writer
 	env func(string) string
+	// signals are those to this process, for commands that take them over.
+	signals *inbox
 	// environ is the whole environment, for programs that get it too.
 	environ func() []string
 	// executable is the path of this program, for processes that it starts.
@@ -56,33 +56,3 @@ func (p *program) run(ctx context.Context, args []string) int {
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// signalError is the cause of a context that a signal ended.
-type signalError struct{ signal syscall.Signal }
-
-func (e signalError) Error() string { return "stopped by " + unix.SignalName(e.signal) }
-
-// untilSignal returns a context that the first SIGINT or SIGTERM ends. The
-// second does what signals do by themselves: it ends the process.
-func untilSignal(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			if s, ok := s.(syscall.Signal); ok {
-				cancel(signalError{s})
-			}
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-done
-		signal.Stop(signals)
-	}
-}
