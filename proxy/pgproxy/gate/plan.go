@@ -47,7 +47,12 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 			}
 			p.open, ended, p.closes = false, true, p.work
 		case commitChain:
-			p.refusal = refusalChain
+			switch {
+			case broken && !ended: // it rolls back
+				p.fresh, ended, broken = true, true, false
+			case p.open:
+				p.refusal = refusalChain
+			}
 		case rollback:
 			p.open, ended, broken = false, true, false
 		case rollbackChain:
