@@ -86,10 +86,19 @@ func (s *session) ask(ctx context.Context, b []byte) (*exchange, error) {
 	s.mu.Lock()
 	s.exchange = nil
 	s.mu.Unlock()
-	if e.status != 'I' {
-		if _, err := s.ask(ctx, s.own.appendOnce(nil, "ROLLBACK")); err != nil {
-			return nil, err
-		}
-	}
 	return e, nil
+}
+
+// askInBlock is ask for messages that begin and end a block, which is rolled back
+// if they fail.
+func (s *session) askInBlock(ctx context.Context, b []byte) (*exchange, error) {
+	e, err := s.ask(ctx, b)
+	if err != nil || e.status == 'I' {
+		return e, err
+	}
+	ended, err := s.ask(ctx, s.own.appendOnce(nil, "ROLLBACK"))
+	if err == nil && ended.status != 'I' {
+		err = errNotUnderstood
+	}
+	return e, err
 }

@@ -159,7 +159,7 @@ func (s *session) claim(ctx context.Context, tokens []guard.Token) (e *exchange,
 		b = s.own.appendOnce(b, "SELECT c.seq, c.epoch FROM fence.claim($1, $2::pg_catalog.interval, $3) AS c",
 			[]byte(t.String()), []byte(fmt.Sprintf("%d microseconds", s.config.ClaimWait.Microseconds())), strconv.AppendBool(nil, s.config.Evict))
 		b = s.own.appendOnce(b, "COMMIT")
-		if e, err = s.ask(ctx, b); err != nil {
+		if e, err = s.askInBlock(ctx, b); err != nil {
 			return nil, err
 		}
 		s.claimed(t, time.Since(start), e.err)

@@ -80,8 +80,11 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 	var down errgroup.Group
 	defer func() {
 		close(done)
-		_ = s.client.Close()
 		_ = s.server.Close()
+		if s.isOver() {
+			_ = lingerClose(s.client)
+		}
+		_ = s.client.Close()
 		if downErr := down.Wait(); err == nil || errors.Is(err, net.ErrClosed) {
 			err = downErr
 		}
@@ -92,7 +95,7 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 		return err
 	}
 	if s.replication {
-		s.machine.Resolved(gate.Pass)
+		s.resolved(gate.Pass, newAffixes(s.own, gate.Allow, "", nil), "")
 	}
 	down.Go(func() error {
 		err := s.down()
@@ -184,8 +187,24 @@ func (s *session) fail(err error) error {
 	default:
 		return err
 	}
-	s.toClient.last(r.wire())
+	s.end(r)
 	return err
+}
+
+// end says to the client why its session ends, and ends it.
+func (s *session) end(r *refusal) {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.toClient.last(r.wire())
+	_ = s.server.Close()
+	s.interrupt()
+}
+
+func (s *session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
 }
 
 // interrupt ends what up waits for.
@@ -224,9 +243,7 @@ func (s *session) watch(ctx context.Context, drain <-chan struct{}, done <-chan 
 		case <-tick:
 			if s.idlesTooLong(limit) {
 				s.config.Metrics.idleKills.Inc()
-				s.toClient.last(refuseIdle().wire())
-				_ = s.client.Close()
-				_ = s.server.Close()
+				s.end(refuseIdle())
 				return
 			}
 		}
@@ -240,9 +257,7 @@ func (s *session) endIfIdle() {
 	s.over = s.over || idle
 	s.mu.Unlock()
 	if idle {
-		s.toClient.last(refuseShutdown().wire())
-		_ = s.client.Close()
-		_ = s.server.Close()
+		s.end(refuseShutdown())
 	}
 }
 

@@ -228,7 +228,7 @@ func (s *session) await(ctx context.Context, holds func() bool) error {
 // up the next holder.
 func (s *session) clientGone(ctx context.Context, err error) error {
 	s.mu.Lock()
-	running, ended := !s.machine.Quiet(), s.ended
+	running, ended := !s.machine.Quiet(), s.ended || s.over
 	s.mu.Unlock()
 	if running && !ended && s.secret != nil && !isOurs(err) {
 		s.cancelRunning(ctx)
