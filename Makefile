@@ -84,6 +84,10 @@ bench-locks: servers ## measure the locks beside those of others; ARGS=-quick fo
 	cd test/bench && $(GO) build -mod=mod -o ../../.bin/bench-locks ./rivals
 	cd ../.. && .bin/bench-locks $(ARGS)
 
+.PHONY: bench-pgproxy
+bench-pgproxy: servers ## pgbench through the proxy, beside PgBouncer and the server itself, in one table
+	@FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench Pgbench -benchtime 1x ./proxy/pgproxy $(ARGS)
+
 .PHONY: chaos
 chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock service
 	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...
