@@ -86,7 +86,7 @@ func (m *Machine) define(name []byte, st statement) {
 		return
 	}
 	was := m.named(stringOf(name))
-	if was == st {
+	if was == st && !m.pending(name) {
 		return
 	}
 	owned := strings.Clone(stringOf(name))
@@ -107,17 +107,26 @@ func (m *Machine) touch(name string, was, is statement) {
 			return
 		}
 	}
-	if was != is {
+	if was != is || m.pending([]byte(name)) {
 		m.touched = append(m.touched, touch{boundary: m.sent, name: name, is: is})
 	}
 }
 
+// pending reports whether an earlier batch changed what a name means, which may
+// not come to pass: if it does not, what is said of the name now still holds.
+func (m *Machine) pending(name []byte) bool {
+	for _, t := range m.touched[:m.earlier] {
+		if t.name == stringOf(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // meaning returns what a name means, and whether that is certain by now.
 func (m *Machine) meaning(name []byte) (st statement, certain bool) {
-	for _, t := range m.touched[:m.earlier] {
-		if t.name == stringOf(name) && !m.definedHere(name) {
-			return statement{}, false
-		}
+	if m.pending(name) && !m.definedHere(name) {
+		return statement{}, false
 	}
 	if len(name) == 0 {
 		return m.unnamed, true

@@ -210,6 +210,14 @@ func TestExtended(t *testing.T) {
 			"< 3 1 2 CROLLBACK 3 3 ZI = 3:drop 1:drop 2:drop CROLLBACK:drop 3:drop 3:drop ZI:",
 			"B - c = forward",
 		}},
+		"prepared anew behind one that fails": {fastSession(t), []string{
+			"P - CREATE TABLE a = forward", "B - - = check", "E - = forward", "S = forward", "P - CREATE TABLE b = forward",
+			"< 1 2 3 2 E22012 ZI = 1: 2:drop 3:drop 2: E22012: ZI:", "B - - = check",
+		}},
+		"prepared anew by name behind one that fails": {fastSession(t), []string{
+			"P a VACUUM = forward", "B - a = check", "S = forward", "C a = forward", "P a VACUUM = forward",
+			"< 1 E22012 ZI = 1: E22012:strip ZI:", "B - a = check",
+		}},
 		"COMMIT by Query that is refused": {fastSession(t).enterBlock(), []string{
 			"Q COMMIT = leave", "Q SELECT 1 = wait",
 			"< ETK001 ZE 3 1 2 CROLLBACK 3 3 ZI = ETK001:strip+sync+rollback ZE:drop 3:drop 1:drop 2:drop CROLLBACK:drop 3:drop 3:drop ZI:",

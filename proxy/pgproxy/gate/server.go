@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/fenceproxy/fenceproxy/internal/pgwire"
@@ -292,7 +293,7 @@ func (m *Machine) doubt() {
 	m.mistrust = true
 	for i := range m.touched {
 		t := &m.touched[i]
-		if t.boundary > m.answered {
+		if t.boundary > m.answered || redefined(m.touched[i+1:], t.name) {
 			continue
 		}
 		if t.name == "" {
@@ -303,6 +304,11 @@ func (m *Machine) doubt() {
 			m.statements[t.name] = statement{class: doubtful, settles: true}
 		}
 	}
+}
+
+// redefined reports whether later changes are of that name too.
+func redefined(later []touch, name string) bool {
+	return slices.ContainsFunc(later, func(t touch) bool { return t.name == name })
 }
 
 func placeOf(status byte) place {
