@@ -216,7 +216,7 @@ func TestExtended(t *testing.T) {
 		}},
 		"prepared anew by name behind one that fails": {fastSession(t), []string{
 			"P a VACUUM = forward", "B - a = check", "S = forward", "C a = forward", "P a VACUUM = forward",
-			"< 1 E22012 ZI = 1: E22012:strip ZI:", "B - a = check",
+			"< 1 2 3 E22012 ZI = 1: 2:drop 3:drop E22012: ZI:", "B - a = check",
 		}},
 		"COMMIT by Query that is refused": {fastSession(t).enterBlock(), []string{
 			"Q COMMIT = leave", "Q SELECT 1 = wait",
