@@ -51,7 +51,7 @@ func (s *session) relayReplies() error {
 	if err != nil {
 		return err
 	}
-	if r.used == 0 {
+	if r.used == 0 && r.insert == nil {
 		n, _ := pgwire.Length(rest)
 		return src.more(pgwire.HeaderSize + min(n, maxReply))
 	}
@@ -89,6 +89,10 @@ func (s *session) sort(rest []byte) (replies, error) {
 		if end > len(rest) && s.whole(kind, n) {
 			break
 		}
+		if s.kept != nil && isReply(kind) && s.machine.Wrapped() {
+			r.insert, s.kept = s.kept, nil // another statement of the Query goes on
+			break
+		}
 		got := min(end, len(rest))
 		answer := s.machine.Server(kind, rest[r.used+pgwire.HeaderSize:got])
 		s.carry(&r, rest, got, answer)
@@ -106,6 +110,15 @@ func (s *session) sort(rest []byte) (replies, error) {
 		}
 	}
 	return r, nil
+}
+
+// isReply reports whether a message is the reply to a statement.
+func isReply(kind byte) bool {
+	switch kind {
+	case 'Z', 'A', 'N', 'S':
+		return false
+	}
+	return true
 }
 
 // carry puts a message, which ends at got, where it is relayed from.

@@ -3,6 +3,7 @@ package pgproxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,6 +141,11 @@ func (s *session) resolveToken(ctx context.Context, token string) error {
 		t = nil
 	}
 	s.resolved(kind, newAffixes(s.own, policy, token, t), token)
+	if !slices.ContainsFunc(tokens, func(t guard.Token) bool { return t.Mode == guard.Shared }) {
+		s.mu.Lock()
+		s.machine.MayWrite()
+		s.mu.Unlock()
+	}
 	return nil
 }
 

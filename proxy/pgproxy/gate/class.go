@@ -50,13 +50,15 @@ type statement struct {
 	// steady: it leaves the transaction as it is in which it runs. Some of the
 	// others commit in between when they are not in a block, like VACUUM.
 	steady bool
+	// tame and holds: see those functions.
+	tame, holds bool
 	// settles: what comes behind it must wait for its reply, since it changes
 	// how texts are read, or what is prepared, or starts to copy.
 	settles bool
 }
 
 // plain is what most statements are.
-var plain = statement{class: work, steady: true}
+var plain = statement{class: work, steady: true, tame: true}
 
 func classify(s *sqltext.Statement) statement {
 	out := statement{class: work}
@@ -78,6 +80,8 @@ func classify(s *sqltext.Statement) statement {
 	case "DEALLOCATE":
 		out.class, out.settles, out.forgets = free, true, true
 		out.forgetsAll = s.Words("DEALLOCATE", "ALL") || s.Words("DEALLOCATE", "PREPARE", "ALL")
+	case "DECLARE":
+		out.holds, out.touches = holds(s), mentions(s.Text, "set_config", "u&")
 	case "CALL", "DO":
 		out.class, out.touches = procedure, mentions(s.Text, "fence", "set_config", "u&")
 	case "COPY":
@@ -90,6 +94,7 @@ func classify(s *sqltext.Statement) statement {
 	default:
 		out.touches = mentions(s.Text, "set_config", "u&")
 	}
+	out.tame = out.class == work && !out.touches && tame(s)
 	out.settles = out.settles || out.touches
 	return out
 }

@@ -166,9 +166,12 @@ func (m *Machine) query(text string) Verdict {
 		}
 		p.refusal, m.unresolved = m.unresolved, ""
 	}
+	thawed, thaw := m.thawPlan(p)
 	switch {
 	case p.refusal != "":
 		v = Verdict{Before: Refusal, Refusal: p.refusal}
+	case thaw:
+		v = thawed
 	case b.at == failed:
 	case b.at == block:
 		v.Before = m.inBlock(p)
@@ -257,12 +260,19 @@ func (m *Machine) function() Verdict {
 	case b.at == block && !m.entered:
 		v.Before, m.entered = m.enter(), true
 	case b.at == block:
+	case m.thawing():
+		v = Verdict{Before: Begin | Enter, After: LeaveCommit}
 	case b.touched:
 		v.Before = Enter
 	case !b.checked:
 		v.Before = m.check()
 	}
 	m.before(v.Before, true)
+	if v.After != Nothing {
+		m.replies.push(reply{kind: wrapped})
+		m.endBatch(true, commitReply)
+		return v
+	}
 	m.endBatch(v.Before != 0 || b.at != idle || b.began, query)
 	return v
 }

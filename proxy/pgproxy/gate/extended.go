@@ -164,10 +164,12 @@ func (m *Machine) bind(body []byte) Verdict {
 	switch b := &m.batch; st.class {
 	case free, commit, commitChain, rollback, rollbackChain, rollbackTo:
 	case begin:
-		if m.kind != Pass && b.at == idle {
-			if b.touched {
-				return m.refuse(refusalTouches)
-			}
+		switch {
+		case m.kind == Pass:
+		case b.at == idle && b.touched:
+			return m.refuse(refusalTouches)
+		case b.wrapped:
+			return m.refuse(refusalBegin)
 		}
 	default:
 		v = m.bindWork(st)
@@ -193,6 +195,8 @@ func (m *Machine) bindWork(st statement) Verdict {
 		return Verdict{}
 	case st.class == unreadable:
 		return m.refuse(refusalEncoding)
+	case st.holds && m.thawing():
+		return m.refuse(refusalHold)
 	case b.at == block:
 		if m.entered {
 			return Verdict{}
@@ -212,7 +216,7 @@ func (m *Machine) bindWork(st statement) Verdict {
 		v.Before = m.check()
 	}
 	b.checked = true
-	if st.class == procedure {
+	if st.class == procedure || st.tame && m.thawing() {
 		v.Before |= Begin
 		b.at, b.wrapped, m.entered = block, true, true
 	}

@@ -106,6 +106,8 @@ type Machine struct {
 	dirty    bool
 	dialect  sqltext.Dialect
 	unsafe   bool // texts cannot be read in the client's encoding
+	thaws    bool // the server is one before PostgreSQL 16
+	mayWrite bool // read-only is not imposed on the session, although it is Slow
 	prepared bool // the statements of the proxy's own are there
 
 	// at is where the session is when the boundaries sent have been answered,
@@ -141,6 +143,7 @@ type Machine struct {
 	// back which the client knows nothing of.
 	leaveFailed bool
 	wrapOpen    bool // a block of the proxy's own is open, as far as replies say
+	wrapFailed  bool // a Query in a block of the proxy's own has failed
 	// broken: the server has said something that it cannot have said.
 	broken bool
 }
@@ -179,13 +182,15 @@ func New(policy Policy) *Machine {
 }
 
 // Resolved says how statements are to be checked from now on.
-func (m *Machine) Resolved(kind Kind) { m.kind, m.dirty = kind, false }
+func (m *Machine) Resolved(kind Kind) { m.kind, m.dirty, m.mayWrite = kind, false, false }
 
 // Unresolved says that the token was refused: what asked for it is refused, with
 // a text of code, message, newline and hint. The next one asks again.
 // There is no ticket by which to check quickly what need not ask: it is checked
 // slowly, and so refused, too.
-func (m *Machine) Unresolved(refusal string) { m.unresolved, m.kind = refusal, Slow }
+func (m *Machine) Unresolved(refusal string) {
+	m.unresolved, m.kind, m.mayWrite = refusal, Slow, false
+}
 
 // Idle reports whether the session is outside of a transaction with nothing
 // under way.
@@ -199,6 +204,13 @@ func (m *Machine) Settled() bool { return m.replies.boundaries == 0 || m.copyIn 
 
 // Quiet reports whether nothing at all is under way.
 func (m *Machine) Quiet() bool { return m.replies.size == 0 && !m.skipping }
+
+// Wrapped reports whether the next reply is one to a Query in a block of the
+// proxy's own: of its completions only the last one has to wait for the COMMIT.
+func (m *Machine) Wrapped() bool {
+	r := m.replies.first()
+	return r != nil && r.kind == wrapped
+}
 
 // Answered reports whether all has been answered that Flush makes the server
 // answer.

@@ -17,13 +17,15 @@ type plan struct {
 	touches    bool // it may change the token
 	forgets    bool // it makes the server forget prepared statements
 	settles    bool // what comes behind it must wait for its reply
+	tame       bool // all of it may run in a block of the proxy's own
+	holds      bool // it leaves something to be done at COMMIT
 	// refusal says why it cannot be fenced, if it cannot.
 	refusal string
 }
 
 // planQuery reads the statements of a Query that finds the session in place.
 func planQuery(text string, d sqltext.Dialect, at place) plan {
-	p := plan{open: at != idle}
+	p := plan{open: at != idle, tame: true}
 	broken, ended := at == failed, false
 	for s := range sqltext.Statements(text, d) {
 		p.statements++
@@ -31,6 +33,8 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		p.touches = p.touches || st.touches
 		p.settles = p.settles || st.settles
 		p.forgets = p.forgets || st.forgets
+		p.holds = p.holds || st.holds
+		p.tame = p.tame && (st.tame || st.class == procedure || st.class == free)
 		switch st.class {
 		case free:
 		case begin:
@@ -96,6 +100,7 @@ const (
 	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token."
 	refusalDoubt     = "TK007 fence: after an error it is not known what this prepared statement is\nPrepare it again."
+	refusalBegin     = "TK007 fence: BEGIN behind a statement that the proxy runs in a block of its own, without Sync in between, cannot be fenced\nSend Sync first."
 	refusalUnsynced  = "TK007 fence: a Query behind other messages without Sync in between cannot be fenced\nSend Sync first."
 	refusalEncoding  = "TK007 fence: texts in this client_encoding cannot be read for certain\nUse client_encoding UTF8."
 )

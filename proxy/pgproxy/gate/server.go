@@ -155,9 +155,12 @@ func (m *Machine) failed(body []byte) Answer {
 	r := m.replies.first()
 	switch r.kind {
 	case query, wrapped:
-		m.copyIn = false
+		m.copyIn, m.wrapFailed = false, r.kind == wrapped
 		return Answer{}
 	case commitReply:
+		if m.wrapFailed { // in a failed block there is no Leave either; the client knows
+			return Answer{Do: Drop}
+		}
 		return Answer{Do: Strip, Then: Discard}
 	case dropped, cleanup:
 		return Answer{Do: Drop}
@@ -262,7 +265,7 @@ func (m *Machine) ready(body []byte) Answer {
 
 // settle is done at each ReadyForQuery of the client's.
 func (m *Machine) settle(at place) {
-	m.copyIn, m.wrapOpen = false, false
+	m.copyIn, m.wrapOpen, m.wrapFailed = false, false, false
 	if m.replies.boundaries == 0 {
 		m.answered = m.sent
 		m.copyEnded = m.copyEnded[:0]
@@ -328,6 +331,8 @@ func (m *Machine) parameter(body []byte) {
 	switch string(key) {
 	case "standard_conforming_strings":
 		m.dialect.BackslashQuotes = string(value) == "off"
+	case "server_version":
+		m.thaws = thaws(string(value))
 	case "client_encoding":
 		m.unsafe = ambiguous(string(value))
 	}
