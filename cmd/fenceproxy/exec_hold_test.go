@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,34 +18,6 @@ const nowherePort = "127.0.0.1:1"
 // ready is a script's end: not one that reads, since a signal that comes between
 // a shell's look at its traps and read(2) waits there until there is a line.
 const ready = `echo $$; while :; do sleep 0.02; done`
-
-func testExecEnvironment(t *testing.T, x *theatre) {
-	show := `echo "$FENCE_TOKEN"; echo "$PGOPTIONS"; echo "$AWS_SESSION_TOKEN"; echo "$OTHER"`
-	for _, s3 := range []bool{false, true} {
-		args := []string{"--lock", x.lock(""), "--resource", "orders", "--", "sh", "-c", show}
-		if s3 {
-			args = append([]string{"--s3"}, args...)
-		}
-		a := x.prepare(args...)
-		a.cmd.Env = append(a.cmd.Env, "PGOPTIONS=-c work_mem=1MB -c fence.token=ft1:x:1:::old", "AWS_SESSION_TOKEN=own", "OTHER=a\tb")
-		if err := a.cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		token := a.line()
-		got, err := guard.Parse(token)
-		if err != nil || got.Resource != "orders" || got.Mode != guard.Exclusive {
-			t.Errorf("FENCE_TOKEN %q: %v", token, err)
-		}
-		a.says("-c work_mem=1MB -c fence.token=" + token)
-		if s3 {
-			a.says(token)
-		} else {
-			a.says("own")
-		}
-		a.says("a\tb")
-		a.ends(0)
-	}
-}
 
 func testExecHeld(t *testing.T, x *theatre) {
 	holder := x.exec("--", "sh", "-c", ready).up()
@@ -101,9 +72,7 @@ func testExecUnreachable(t *testing.T, x *theatre) {
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
-			y := *x
-			y.t = t
-			a := y.start("--lock", url, "--resource", "orders", "--ttl", "2s", "--wait", "1s", "true")
+			a := x.on(t).start("--lock", url, "--resource", "orders", "--ttl", "2s", "--wait", "1s", "true")
 			a.ends(exitUnreachable, url[:4], "check the URL")
 			if strings.Contains(a.stderr.String(), "cret") {
 				t.Errorf("stderr has the password: %s", a.stderr.String())
@@ -112,13 +81,11 @@ func testExecUnreachable(t *testing.T, x *theatre) {
 	}
 	t.Run("denied", func(t *testing.T) {
 		t.Parallel()
-		y := *x
-		y.t = t
 		s := testenv.StartRedis(t, testenv.RedisConfig{})
 		if err := s.Client(t).ConfigSet(t.Context(), "requirepass", "right").Err(); err != nil {
 			t.Fatal(err)
 		}
-		a := y.start("--lock", "redis://:wr0ng@"+s.Addr(), "--resource", "orders", "true")
+		a := x.on(t).start("--lock", "redis://:wr0ng@"+s.Addr(), "--resource", "orders", "true")
 		a.ends(exitDenied, "check user and password")
 		if strings.Contains(a.stderr.String(), "wr0ng") {
 			t.Errorf("stderr has the password: %s", a.stderr.String())
@@ -239,22 +206,4 @@ func testExecSuspended(t *testing.T, x *theatre) {
 	}
 	a.signal(syscall.SIGTERM)
 	a.ends(143)
-}
-
-func TestEnvironment(t *testing.T) {
-	t.Parallel()
-	token := guard.Token{Resource: "orders", Number: 7, Mode: guard.Exclusive}
-	given := []string{"A=1", "AWS_SESSION_TOKEN=own", "FENCE_TOKEN=old", "B=2"}
-	got, err := environment(given, token, false)
-	want := []string{"A=1", "B=2", "FENCE_TOKEN=" + token.String(), "PGOPTIONS=-c fence.token=" + token.String(), "AWS_SESSION_TOKEN=own"}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("environment: %q, %v", got, err)
-	}
-	want[4] = "AWS_SESSION_TOKEN=" + token.String()
-	if got, err = environment(given, token, true); err != nil || !slices.Equal(got, want) {
-		t.Errorf("environment with S3: %q, %v", got, err)
-	}
-	if got, err = environment(nil, token, false); err != nil || slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "AWS") }) {
-		t.Errorf("environment of nothing: %q, %v", got, err)
-	}
 }

@@ -95,6 +95,35 @@ func testExecPsql(t *testing.T, x *theatre) {
 	}
 }
 
+// What libpq makes of PGOPTIONS, with names that have to be encoded and with
+// options of the caller's own.
+func testExecPsqlOptions(t *testing.T, x *theatre) {
+	show := psql(t, testenv.Postgres(t).Database(t), "SELECT current_setting('fence.token')", "SELECT current_setting('my.own', true)", "SHOW work_mem")
+	for _, c := range []struct{ resource, options, own, memory string }{
+		{`with space`, "", "", "4MB"},
+		{`back\slash\`, `-c my.own=plain`, "plain", "4MB"},
+		{`already%20en%5Ccoded%`, `-c my.own=a\ b\\c -c work_mem=1234kB`, `a b\c`, "1234kB"},
+		{`"quotes" 'and' $HOME; -c my.own=not`, `  --my.own=two\ \ spaces  `, "two  spaces", "4MB"},
+		{`grüße/{1}=*,:`, `-c my.own= -c fence.token=ft1:x:1:h::old --work-mem=2MB`, "", "2MB"},
+		{`end`, `-c my.own=open\`, "open", "4MB"}, // a backslash with nothing behind it
+	} {
+		a := x.prepare(append([]string{"--lock", x.lock(""), "--resource", c.resource, "--", "sh", "-c", `echo "$FENCE_TOKEN"; exec "$@"`, "sh"}, show...)...)
+		a.cmd.Env = append(a.cmd.Env, "PGOPTIONS="+c.options)
+		must(t, a.cmd.Start())
+		a.watch()
+		token := a.line()
+		if parsed, err := guard.Parse(token); err != nil || parsed.Resource != c.resource {
+			t.Errorf("FENCE_TOKEN %q: %v, want the resource %q", token, err, c.resource)
+		}
+		for _, want := range []string{token, c.own, c.memory} {
+			if got := a.line(); got != want {
+				t.Errorf("resource %q, PGOPTIONS %q: psql has %q, want %q", c.resource, c.options, got, want)
+			}
+		}
+		a.ends(0)
+	}
+}
+
 // The command goes on while all that could end it stands still, past the lease:
 // then the table refuses it.
 func testExecStalePsql(t *testing.T, x *theatre) {

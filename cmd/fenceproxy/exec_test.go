@@ -2,19 +2,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -37,6 +29,7 @@ func TestExec(t *testing.T) {
 		"held":                testExecHeld,
 		"shared":              testExecShared,
 		"lock services":       testExecLockServices,
+		"secured services":    testExecSecured,
 		"unreachable":         testExecUnreachable,
 		"print":               testExecPrint,
 		"signals":             testExecSignals,
@@ -48,6 +41,7 @@ func TestExec(t *testing.T) {
 		"killed":              testExecKilled,
 		"left behind":         testExecLeftBehind,
 		"psql":                testExecPsql,
+		"psql, options":       testExecPsqlOptions,
 		"stale psql":          testExecStalePsql,
 		"pgbench":             testExecPgbench,
 		"claims":              testExecClaims,
@@ -83,6 +77,13 @@ func (x *theatre) lock(addr string) string {
 	return "etcd://" + addr + "/" + x.prefix
 }
 
+// on is the same in a subtest.
+func (x *theatre) on(t *testing.T) *theatre {
+	y := *x
+	y.t = t
+	return &y
+}
+
 func (x *theatre) client() *clientv3.Client {
 	x.t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: x.etcd.Endpoints(), Logger: zap.NewNop()})
@@ -114,17 +115,6 @@ func (x *theatre) revoke() {
 	if _, err := client.Revoke(x.t.Context(), clientv3.LeaseID(found.Kvs[0].Lease)); err != nil {
 		x.t.Fatal(err)
 	}
-}
-
-// act is a run of exec in a process.
-type act struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	marker string
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr bytes.Buffer // to be read after wait
-	pid    int          // that the command printed
 }
 
 // exec starts exec on orders with the lock in etcd; args follow its flags.
@@ -164,191 +154,4 @@ func (x *theatre) prepare(args ...string) *act {
 		}
 	})
 	return a
-}
-
-// watch ends a run that hangs, so that the test fails and not the whole binary,
-// and has it say where: SIGABRT is not the command's, and makes exec dump its
-// goroutines. What was left behind, perhaps holding streams open, is named.
-func (a *act) watch() {
-	hangs := time.AfterFunc(2*time.Minute, func() {
-		a.t.Errorf("%s hangs; its processes:\n%s", a.cmd, strings.Join(a.alive(), "\n"))
-		_ = a.cmd.Process.Signal(syscall.SIGABRT)
-		<-time.After(5 * time.Second)
-		for _, process := range a.alive() {
-			if pid, err := strconv.Atoi(strings.Fields(process)[0]); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		}
-	})
-	a.t.Cleanup(func() { hangs.Stop() })
-}
-
-// says wants a line on standard output.
-func (a *act) says(want string) {
-	a.t.Helper()
-	if got := a.line(); got != want {
-		a.t.Fatalf("the command says %q, want %q", got, want)
-	}
-}
-
-func (a *act) line() string {
-	a.t.Helper()
-	line, err := a.out.ReadString('\n')
-	if err != nil {
-		_ = a.cmd.Wait()
-		a.t.Fatalf("read line: %v\nstderr: %s", err, a.stderr.String())
-	}
-	return strings.TrimSuffix(line, "\n")
-}
-
-// up reads the process id that the command prints when it is ready.
-func (a *act) up() *act {
-	a.t.Helper()
-	var err error
-	if a.pid, err = strconv.Atoi(a.line()); err != nil {
-		a.t.Fatal(err)
-	}
-	return a
-}
-
-// ends wants the exit code and, unless words is empty, one line of ours that
-// has them on standard error. Nothing may be left. It returns the rest of
-// standard output.
-func (a *act) ends(code int, words ...string) string {
-	a.t.Helper()
-	a.in.Close()
-	out, err := io.ReadAll(a.out)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	var exit *exec.ExitError
-	if err := a.cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		a.t.Fatal(err)
-	}
-	if got := a.cmd.ProcessState.ExitCode(); got != code {
-		a.t.Fatalf("exit code %d, want %d\nstdout: %s\nstderr: %s", got, code, out, a.stderr.String())
-	}
-	lines := strings.Split(strings.TrimSuffix(a.stderr.String(), "\n"), "\n")
-	last := lines[len(lines)-1]
-	if len(words) == 0 && strings.Contains(last, "fenceproxy: ") || len(words) > 0 && !strings.HasPrefix(last, "fenceproxy: ") {
-		a.t.Errorf("stderr: %s", a.stderr.String())
-	}
-	for _, word := range words {
-		if !strings.Contains(last, word) {
-			a.t.Errorf("stderr has no %q: %s", word, a.stderr.String())
-		}
-	}
-	checkGone(a.t, a.alive())
-	return string(out)
-}
-
-// alive are the processes of this run.
-func (a *act) alive() []string {
-	return (&show{marker: a.marker, tmp: "/nonexistent"}).leftBehind()
-}
-
-func (a *act) signal(s os.Signal) {
-	a.t.Helper()
-	if err := a.cmd.Process.Signal(s); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-// state is the letter of a process's state, "" if there is none.
-func state(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	return string(bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[0])
-}
-
-func isAlive(pid int) bool { s := state(pid); return s != "" && s != "Z" }
-
-// until polls.
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	poll, deadline := time.NewTicker(10*time.Millisecond), time.After(60*time.Second)
-	defer poll.Stop()
-	for !cond() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
-func testExecExitCodes(t *testing.T, x *theatre) {
-	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"plain": 0o644, "empty": 0o755} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("\x01\x02"), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		args []string
-		code int
-		says []string
-	}{
-		{[]string{"true"}, 0, nil},
-		{[]string{"false"}, 1, nil},
-		{[]string{"sh", "-c", "exit 76"}, 76, nil},
-		{[]string{"sh", "-c", "exit 255"}, 255, nil},
-		{[]string{"sh", "-c", "kill -TERM $$"}, 143, nil},
-		{[]string{"sh", "-c", "kill -KILL $$"}, 137, nil},
-		{[]string{"sh", "-c", "kill -SEGV $$"}, 139, nil},
-		{[]string{"no-such-command"}, 127, []string{"no-such-command: command not found"}},
-		{[]string{"/no/such/command"}, 127, []string{"/no/such/command: command not found"}},
-		{[]string{dir + "/plain"}, 126, []string{"cannot run", "permission denied"}},
-		{[]string{dir + "/empty"}, 126, []string{"it is no program"}},
-		{[]string{dir}, 126, []string{"is a directory"}},
-	} {
-		x.exec(append([]string{"--"}, c.args...)...).ends(c.code, c.says...)
-	}
-	if left := x.keys(x.client()); len(left.Kvs) > 0 {
-		t.Errorf("left in etcd: %v", left.Kvs)
-	}
-}
-
-func testExecStreams(t *testing.T, x *theatre) {
-	data := make([]byte, 3<<20)
-	_, _ = rand.Read(data)
-	a := x.prepare("--lock", x.lock(""), "--resource", "orders", "--", "sh", "-c", `cat; cat <&9 >&2; printf '%s|' "$@"; pwd`, "name", "", "a b", "*\n", "--wait")
-	a.cmd.Dir = t.TempDir()
-	// A descriptor beyond the standard streams, at a number that nothing else has.
-	ninth, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ninth.Close()
-	if _, err := ninth.WriteAt([]byte("the ninth\n"), 0); err != nil {
-		t.Fatal(err)
-	}
-	a.cmd.ExtraFiles = []*os.File{6: ninth}
-	if err := a.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = a.in.Write(data); a.in.Close() }()
-	got, err := io.ReadAll(a.out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := string(data) + "|a b|*\n|--wait|" + a.cmd.Dir + "\n"; string(got) != want {
-		t.Errorf("got %d bytes ending in %q, want %d ending in %q", len(got), got[max(0, len(got)-50):], len(want), want[len(want)-50:])
-	}
-	a.ends(0)
-	if a.stderr.String() != "the ninth\n" {
-		t.Errorf("stderr: %q", a.stderr.String())
-	}
-	// The other end learns that the command closed a stream while it runs on.
-	b := x.exec("--", "sh", "-c", "exec <&- >&-; while [ -d /proc/$PPID ]; do sleep 0.05; done")
-	if text, err := io.ReadAll(b.out); err != nil || len(text) > 0 {
-		t.Errorf("read what was closed: %q, %v", text, err)
-	}
-	for err = nil; err == nil; { // until the pipe is broken
-		_, err = b.in.Write(make([]byte, 1<<16))
-	}
-	b.signal(os.Interrupt)
-	b.ends(130)
 }
