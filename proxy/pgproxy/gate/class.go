@@ -39,12 +39,14 @@ const thaw = "transaction_read_only"
 // statement is what is known of one.
 type statement struct {
 	class class
-	// modes: a BEGIN that must come before any snapshot.
+	// modes: a BEGIN or SET that must come before any snapshot.
 	modes bool
 	// touches: it may change the token, or that its transaction is read-only.
 	touches bool
 	// forgets: it makes the server forget prepared statements.
 	forgets bool
+	// drops: but only the one of this name, if it is not empty.
+	drops string
 	// forgetsAll: the proxy's own, too.
 	forgetsAll bool
 	// steady: it leaves the transaction as it is in which it runs. Some of the
@@ -72,18 +74,20 @@ func classify(s *sqltext.Statement) statement {
 	case "RELEASE":
 		out.class = free
 	case "SET", "RESET":
-		out = statement{class: free, touches: s.Words("RESET", "ALL") || mentions(s.Text, "fence", "u&", thaw), settles: true}
+		out = statement{class: free, touches: s.Words("RESET", "ALL") || mentions(s.Text, "fence", "u&", thaw), modes: setsModes(s), settles: true}
 	case "DISCARD":
-		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true, forgets: true, forgetsAll: s.Words("DISCARD", "ALL")}
+		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true}
+		out.forgets, out.forgetsAll = out.touches, out.touches
 	case "SHOW", "LISTEN", "UNLISTEN":
 		out.class = free
 	case "DEALLOCATE":
-		out.class, out.settles, out.forgets = free, true, true
+		out.class, out.settles, out.forgets, out.drops = free, true, true, droppedName(s.Text)
 		out.forgetsAll = s.Words("DEALLOCATE", "ALL") || s.Words("DEALLOCATE", "PREPARE", "ALL")
 	case "DECLARE":
 		out.holds, out.touches = holds(s), mentions(s.Text, "set_config", "u&")
 	case "CALL", "DO":
 		out.class, out.touches = procedure, mentions(s.Text, "fence", "set_config", "u&")
+		out.forgets = mentions(s.Text, "deallocate")
 	case "COPY":
 		out.settles = true
 		out.touches = mentions(s.Text, "set_config", "u&")
@@ -183,6 +187,50 @@ func (w words) chains() bool {
 func hasModes(text string) bool {
 	w := significant(text)
 	return w.has("ISOLATION", 0) || w.has("DEFERRABLE", 0)
+}
+
+// setsModes reports whether a SET is of the same kind.
+func setsModes(s *sqltext.Statement) bool {
+	if s.Verb() != "SET" {
+		return false
+	}
+	w := significant(s.Text)
+	switch {
+	case w.has("TRANSACTION_ISOLATION", 3), w.has("TRANSACTION_DEFERRABLE", 3):
+		return true
+	case w.has("TRANSACTION", 3):
+		return w.has("ISOLATION", 0) || w.has("DEFERRABLE", 0) || w.has("SNAPSHOT", 0)
+	}
+	return false
+}
+
+// droppedName is the name in a DEALLOCATE, "" if that drops all or is not easily
+// read.
+func droppedName(text string) string {
+	scanner := sqltext.NewScanner(text, sqltext.Dialect{})
+	var tokens []sqltext.Token
+	for t := scanner.Next(); t.Kind != sqltext.End; t = scanner.Next() {
+		tokens = append(tokens, t)
+	}
+	last := tokens[len(tokens)-1]
+	name := text[last.Start:last.Stop]
+	const longest = 63 // longer ones are cut by the server
+	if len(tokens) != 2 || !ascii(text) || len(name) > longest {
+		return ""
+	}
+	switch last.Kind {
+	case sqltext.QuotedWord:
+		if name = name[1 : len(name)-1]; strings.Contains(name, `"`) {
+			return ""
+		}
+		return name
+	case sqltext.Word:
+		if name = strings.ToLower(name); name != "all" {
+			return name
+		}
+	case sqltext.End, sqltext.Literal, sqltext.Number, sqltext.Symbol:
+	}
+	return ""
 }
 
 // mentions reports whether text has one of the parts, which are in lower case,

@@ -154,7 +154,7 @@ func (m *Machine) query(text string) Verdict {
 	}
 	if m.kind == Pass {
 		if p.forgets {
-			m.forgetNames()
+			m.forgetNames(p.drops)
 		}
 		m.endBatch(p.settles || p.open || b.began, query)
 		return Verdict{}
@@ -186,7 +186,7 @@ func (m *Machine) query(text string) Verdict {
 		m.dirty, m.unresolved = true, ""
 	}
 	if p.forgets {
-		m.forgetNames()
+		m.forgetNames(p.drops)
 	}
 	m.entered = p.open && !p.fresh && (m.entered || v.Before&^Refusal != 0)
 	m.before(v.Before, true)

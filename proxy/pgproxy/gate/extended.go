@@ -353,18 +353,20 @@ func (m *Machine) follow(st statement) {
 		b.checked = b.checked && (st.steady || st.class == free)
 	}
 	if st.forgets {
-		m.forgetNames()
+		m.forgetNames(st.drops)
 	}
 	if st.forgetsAll {
 		m.prepared = false
 	}
 }
 
-// forgetNames takes DEALLOCATE and DISCARD, after which a name may be prepared
-// by SQL as something else than what is known of it here.
-func (m *Machine) forgetNames() {
+// forgetNames takes DEALLOCATE and DISCARD, after which a name, or all if that is
+// empty, may be prepared by SQL as something else than what is known of it here.
+func (m *Machine) forgetNames(only string) {
 	for name := range m.statements {
-		m.statements[name] = statement{class: doubtful, settles: true}
+		if only == "" || only == name {
+			m.statements[name] = statement{class: doubtful, settles: true}
+		}
 	}
 }
 

@@ -5,20 +5,21 @@ import "github.com/fenceproxy/fenceproxy/internal/sqltext"
 // plan is what a Query does, statement by statement.
 type plan struct {
 	statements int
-	work       bool // something needs the fence
-	ends       bool // it makes the work of a transaction last
-	begins     bool // it begins a block
-	modes      bool // that must come before any snapshot
-	closes     bool // a transaction ends in it that needs the fence
-	open       bool // a block is open behind it, if nothing fails
-	fresh      bool // and it was begun behind everything that needs the fence
-	procedure  bool // it is CALL or DO and nothing else
-	apart      bool // it commits half-way
-	touches    bool // it may change the token
-	forgets    bool // it makes the server forget prepared statements
-	settles    bool // what comes behind it must wait for its reply
-	tame       bool // all of it may run in a block of the proxy's own
-	holds      bool // it leaves something to be done at COMMIT
+	work       bool   // something needs the fence
+	ends       bool   // it makes the work of a transaction last
+	begins     bool   // it begins a block
+	modes      bool   // that must come before any snapshot
+	closes     bool   // a transaction ends in it that needs the fence
+	open       bool   // a block is open behind it, if nothing fails
+	fresh      bool   // and it was begun behind everything that needs the fence
+	procedure  bool   // it is CALL or DO and nothing else
+	apart      bool   // it commits half-way
+	touches    bool   // it may change the token
+	forgets    bool   // it makes the server forget prepared statements
+	drops      string // but only the one of this name, if it is not empty
+	settles    bool   // what comes behind it must wait for its reply
+	tame       bool   // all of it may run in a block of the proxy's own
+	holds      bool   // it leaves something to be done at COMMIT
 	// refusal says why it cannot be fenced, if it cannot.
 	refusal string
 }
@@ -32,7 +33,8 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		st := classify(&s)
 		p.touches = p.touches || st.touches
 		p.settles = p.settles || st.settles
-		p.forgets = p.forgets || st.forgets
+		p.forget(st)
+		p.modes = p.modes || st.modes
 		p.holds = p.holds || st.holds
 		p.tame = p.tame && (st.tame || st.class == procedure || st.class == free)
 		switch st.class {
@@ -42,7 +44,6 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 			if !p.open {
 				p.open, p.fresh = true, true
 			}
-			p.modes = p.modes || st.modes
 		case commit:
 			if broken && !ended {
 				broken = false // it rolls back
@@ -80,7 +81,7 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		switch {
 		case p.touches && (p.work || p.ends || p.begins):
 			p.refusal = refusalTouches
-		case p.begins && p.modes && p.work:
+		case p.modes && p.work:
 			p.refusal = refusalModes
 		}
 	}
@@ -90,13 +91,24 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 	return p
 }
 
+// forget notes what a statement of the Query makes the server forget.
+func (p *plan) forget(st statement) {
+	if !st.forgets {
+		return
+	}
+	if p.drops = st.drops; p.forgets {
+		p.drops = "" // more than one
+	}
+	p.forgets = true
+}
+
 // Why a statement cannot be fenced, and what to do, as the server words it: the
 // message, a newline and the hint.
 const (
 	refusalChain     = "TK007 fence: COMMIT AND CHAIN cannot be fenced\nSend COMMIT and BEGIN instead."
 	refusalBehindEnd = "TK007 fence: a statement behind the end of a transaction in the same message cannot be fenced\nSend it in a message of its own."
 	refusalTouches   = "TK007 fence: fence.token is changed in one message with other statements\nChange it in a message of its own, outside of a transaction."
-	refusalModes     = "TK007 fence: BEGIN with an isolation level cannot be fenced in one message with other statements\nSend BEGIN in a message of its own."
+	refusalModes     = "TK007 fence: BEGIN or SET TRANSACTION with an isolation level cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token."
 	refusalDoubt     = "TK007 fence: after an error it is not known what this prepared statement is\nPrepare it again."
