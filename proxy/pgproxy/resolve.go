@@ -38,11 +38,28 @@ func (s *session) open(ctx context.Context) error {
 	if s.own.oids, s.own.fenced = oidsOf(e.rows[0][1:]); !s.own.fenced && (token != "" || s.config.Untokened != Allow) {
 		return refuseUnfenced(s.database)
 	}
-	if e, err = s.ask(ctx, s.own.appendPrepare(nil)); err != nil {
-		return err
+	return s.prepare(ctx, token)
+}
+
+// prepare prepares the statements of the proxy's own. If another session had the
+// token, they are tried with its ticket in the same round trip.
+func (s *session) prepare(ctx context.Context, token string) error {
+	b := s.own.appendPrepare(nil)
+	t := s.memory.ticket(s.database, token)
+	if t != nil {
+		b = s.own.appendBind(b, checkStatement, []byte(token), t.array())
 	}
-	if e.err != nil {
+	e, err := s.ask(ctx, b)
+	switch {
+	case err != nil:
+		return err
+	case e.err == nil && t != nil:
+		s.resolved(gate.Fast, newAffixes(s.own, gate.Policy(s.config.Untokened), token, t), token)
+		return nil
+	case e.err != nil && t == nil:
 		return fmt.Errorf("prepare the check: %w", e.err)
+	case t != nil:
+		s.memory.forgetTicket(s.database, token)
 	}
 	return s.resolveToken(ctx, token)
 }
@@ -137,6 +154,7 @@ func (s *session) resolveToken(ctx context.Context, token string) error {
 	kind, t := gate.Slow, ticketOf(e)
 	if t != nil && len(tokens) == 1 && tokens[0].Mode == guard.Exclusive {
 		kind = gate.Fast
+		s.memory.rememberTicket(s.database, token, *t)
 	} else {
 		t = nil
 	}

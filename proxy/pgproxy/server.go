@@ -43,6 +43,8 @@ type Server struct {
 	log     *slog.Logger
 	metrics *Metrics
 
+	memory memory // of sessions
+
 	opening  limit        // handshakes
 	admitted limit        // of those that MaxConnections counts
 	live     atomic.Int64 // sessions

@@ -23,6 +23,7 @@ import (
 type session struct {
 	*link
 
+	memory                 *memory // of the server
 	fromClient, fromServer *source
 	toClient, toServer     *sink
 
@@ -51,7 +52,7 @@ var errOver = errors.New("session is over")
 // ends; from drain's end on, until the client idles outside of a transaction.
 func (s *Server) serve(ctx context.Context, l *link, drain <-chan struct{}) error {
 	sn := &session{
-		link:       l,
+		link: l, memory: &s.memory,
 		fromClient: newSource(l.client), fromServer: newSource(l.server),
 		toClient: &sink{conn: l.client}, toServer: &sink{conn: l.server},
 		own:     newOwn(randomSuffix()),
