@@ -60,6 +60,11 @@ func (le *lease) queueUp(ctx context.Context, waits bool) error {
 		}
 	}
 	alone, err := s.enqueue(ctx, p)
+	for err == nil && p.entry.void() {
+		if err = s.startOver(ctx, p, waits); err == nil {
+			alone, err = s.enqueue(ctx, p)
+		}
+	}
 	if err != nil {
 		return err
 	}

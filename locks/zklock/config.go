@@ -57,8 +57,9 @@ const (
 	Czxid Number = iota
 	// Sequence is the number at the end of the node's name, plus one. It is
 	// smaller, and weaker: it starts again from 1 when somebody deletes the
-	// resource's directory, and after 2^32 nodes in it. The resource then
-	// refuses the repeated numbers until they pass its mark.
+	// resource's directory, which somebody has to do after 2^31 nodes in it:
+	// from then on acquisitions fail. The resource refuses the repeated numbers
+	// until they pass its mark, or it has adopted another issuer.
 	Sequence
 )
 

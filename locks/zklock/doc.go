@@ -107,9 +107,13 @@
 // resource adopt the new one (fenceproxy marks adopt). An ensemble that was built
 // anew has another issuer by itself.
 //
-// Sequence numbers for ever: with Config.Number Sequence they rise for 2^32
-// nodes of a directory, bells included, for as long as nobody removes that. The queue's order
-// does not depend on it: it is by serial arithmetic.
+// Sequence numbers for ever: ZooKeeper's counter ends after 2^31 nodes of a
+// directory, bells included, and does not wrap (it stays, which gives everybody
+// the same place). Whoever gets such a number steps back until the queue is empty,
+// and makes the directory anew: once in 2^31 nodes waiters are served in no order.
+// With Config.Number Sequence acquisitions fail then, with an error that tells
+// what to do: the numbers start from 1 again, as they do whenever somebody removes
+// the directory.
 //
 // # Permissions
 //

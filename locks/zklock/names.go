@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -66,16 +67,17 @@ func parseEntry(name string) (entry, bool) {
 	return e, fmt.Sprintf("%016x", session) == parts[1] && fmt.Sprintf("%010d", e.sequence) == parts[2]
 }
 
-// before reports whether e came before other. Sequence numbers wrap from
-// 2147483647 to -2147483648, so it is their difference that tells (RFC 1982);
-// the entries of one moment are never 2^31 numbers apart.
-func (e entry) before(other entry) bool { return e.sequence-other.sequence < 0 }
+// before reports whether e came before other, if neither is void.
+func (e entry) before(other entry) bool { return e.sequence < other.sequence }
 
-// number is the sequence number as a number of a token: from 1, and rising
-// beyond the wrap of the sequence to negative numbers, up to 2^32.
-func (e entry) number() int64 {
-	return int64(uint32(e.sequence)) + 1 //nolint:gosec // the wrap is what is wanted
-}
+// void reports whether others may have the sequence number of e too, or have had
+// it: the directory's numbers are used up. ZooKeeper's counter does not wrap: it
+// stays at 2147483647. Only requests that come close behind others get numbers
+// below zero.
+func (e entry) void() bool { return e.sequence < 0 || e.sequence == math.MaxInt32 }
+
+// number is the sequence number as a number of a token: from 1.
+func (e entry) number() int64 { return int64(e.sequence) + 1 }
 
 // excludes reports whether e must be gone before a later entry of the given
 // mode is granted.

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func entries(names []string) []entry {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int { return int(a.sequence - b.sequence) }) // as before compares
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.sequence, b.sequence) })
 	if slices.Contains(names, singleName) {
 		all = slices.Insert(all, 0, entry{name: singleName, mode: guard.Exclusive})
 	}
