@@ -89,10 +89,14 @@ func (le *lease) queueUp(ctx context.Context, waits bool) error {
 func (s *zkSession) follow(ctx context.Context, p *place, ahead next) (next, error) {
 	path := p.dir + "/" + ahead.name
 	free := make(chan bool, 2) // what an event says, in the order of ZooKeeper
+	// On a new connection the client sets its watches again, those of many locks
+	// by several requests: the bell's perhaps before that of the node. Then it is
+	// not known which of them went first.
+	connections := s.Connections()
 	if !ahead.only && ahead.mode == guard.Exclusive {
 		bell := s.Watch(p.bell(ahead.entry), func(event zk.EventType) {
 			if event == zk.EventNodeCreated {
-				free <- true
+				free <- s.Connections() == connections
 			}
 		})
 		defer bell.Stop()

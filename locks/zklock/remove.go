@@ -64,12 +64,15 @@ func (s *zkSession) delete(ctx context.Context, p *place) error {
 		return s.deleteSingle(ctx, p)
 	}
 	path := p.path
-	if !p.rings {
-		_, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
-		return err
+	if p.rings {
+		ops := append(ring(p.bell(p.entry), s.locker.config.ACL), &zk.DeleteRequest{Path: path, Version: -1})
+		_, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
+		if err == nil || errors.Is(err, zk.ErrNoNode) || !zkconn.Answered(err) || s.Over() != nil || ctx.Err() != nil {
+			return err
+		}
+		// It may not make the bell, or somebody else has: those behind look.
 	}
-	ops := append(ring(p.bell(p.entry), s.locker.config.ACL), &zk.DeleteRequest{Path: path, Version: -1})
-	_, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
+	_, err := zkconn.Ask(ctx, s.Session, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(path, -1) })
 	return err
 }
 
