@@ -105,7 +105,7 @@ func parent(t *testing.T, pid int) int {
 }
 
 func testExecKilled(t *testing.T, x *theatre) {
-	a := x.exec("--", "sh", "-c", stubborn).up()
+	a := x.exec("--ttl", shortTTL, "--", "sh", "-c", stubborn).up()
 	a.signal(syscall.SIGKILL)
 	eventually(t, a.alive)
 

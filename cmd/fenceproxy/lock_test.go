@@ -51,6 +51,8 @@ func TestLockBadUsage(t *testing.T) {
 
 func TestLockUnreachable(t *testing.T) {
 	t.Parallel()
+	// All at once: it takes each some seconds to give up.
+	outcomes := map[string]<-chan outcome{}
 	for _, url := range []string{
 		"etcd://127.0.0.1:1/x", "etcd://u:s3cret@127.0.0.1:1", "zk://u:s3cret@127.0.0.1:1",
 		"redis://u:s3cret@127.0.0.1:1", "redis+cluster://u:s3cret@127.0.0.1:1",
@@ -61,16 +63,21 @@ func TestLockUnreachable(t *testing.T) {
 			commands = append(commands, []string{"lock", "rotate-issuer", url, "--yes"})
 		}
 		for _, args := range commands {
-			t.Run(strings.Join(args, " "), func(t *testing.T) {
-				t.Parallel()
-				o := run(t, args...).want(t, exitUnreachable, "check the URL, and that the server runs")
-				if o.out != "" {
-					t.Errorf("stdout: %s", o.out)
-				}
-				if strings.Contains(o.err, "cret") {
-					t.Errorf("stderr has the password: %s", o.err)
-				}
-			})
+			ended := make(chan outcome, 1)
+			outcomes[strings.Join(args, " ")] = ended
+			go func() { ended <- run(t, args...) }()
 		}
+	}
+	for command, ended := range outcomes {
+		o := <-ended
+		t.Run(command, func(t *testing.T) {
+			o.want(t, exitUnreachable, "check the URL, and that the server runs")
+			if o.out != "" {
+				t.Errorf("stdout: %s", o.out)
+			}
+			if strings.Contains(o.err, "cret") {
+				t.Errorf("stderr has the password: %s", o.err)
+			}
+		})
 	}
 }
