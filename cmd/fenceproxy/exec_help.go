@@ -26,7 +26,8 @@ Each takes user:password@ in front of the hosts, and the parameters tls, cacert,
 cert and key (names of files); those of Redis also issuer (the name of its
 numbers, "redis" by default), prefix and replicas; redis+sentinel also
 sentinel-user and sentinel-password. Whoever uses one lock must use the same
-prefix and issuer. ps shows passwords in --lock: set FENCE_LOCK.
+prefix and issuer. ps shows passwords in --lock and --claim: set FENCE_LOCK, and
+PGPASSWORD.
 
 The program is over before the lease can be: a fifth of the lease's time (at
 most 10 s) before that its process group gets SIGTERM, and then everything that
@@ -57,4 +58,5 @@ const execExample = `  export FENCE_LOCK=etcd://etcd1:2379,etcd2:2379,etcd3:2379
   fenceproxy exec --resource orders --claim $DB --wait 30s -- pgbench -n -f load.sql $DB
   fenceproxy exec --resource reports --s3 -- ./nightly.sh
   fenceproxy exec --resource orders --shared -- sh -c 'echo "reading with $FENCE_TOKEN"; psql $DB'
-  mkfifo hold; fenceproxy exec --resource orders --print <hold     # until hold is closed`
+  mkfifo hold; fenceproxy exec --resource orders --print <hold >token &
+  exec 3>hold     # now it waits, prints the token, and holds until exec 3>&-`
