@@ -160,6 +160,8 @@ func enough(kind byte, body []byte) bool {
 	case 'B':
 		i := bytes.IndexByte(body, 0)
 		return i >= 0 && bytes.IndexByte(body[i+1:], 0) >= 0
+	case 'F':
+		return len(body) >= 4
 	case 'E':
 		return bytes.IndexByte(body, 0) >= 0
 	case 'C':

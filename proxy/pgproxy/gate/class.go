@@ -84,19 +84,21 @@ func classify(s *sqltext.Statement) statement {
 		out.class, out.settles, out.forgets, out.drops = free, true, true, droppedName(s.Text)
 		out.forgetsAll = s.Words("DEALLOCATE", "ALL") || s.Words("DEALLOCATE", "PREPARE", "ALL")
 	case "DECLARE":
-		out.holds, out.touches = holds(s), mentions(s.Text, "set_config", "u&")
+		out.holds, out.touches = holds(s), configures(s.Text)
 	case "CALL", "DO":
-		out.class, out.touches = procedure, mentions(s.Text, "fence", "set_config", "u&")
+		out.class, out.touches = procedure, mentions(s.Text, "fence") || configures(s.Text)
 		out.forgets = mentions(s.Text, "deallocate")
 	case "COPY":
 		out.settles = true
-		out.touches = mentions(s.Text, "set_config", "u&")
-	case "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE", "WITH", "EXECUTE", "FETCH", "MOVE", "":
-		out.steady, out.touches = true, mentions(s.Text, "set_config", "u&")
+		out.touches = configures(s.Text)
+	case "EXECUTE": // maybe of a set_config
+		out.steady, out.touches = true, mentions(s.Text, "fence") || configures(s.Text)
+	case "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE", "WITH", "FETCH", "MOVE", "":
+		out.steady, out.touches = true, configures(s.Text)
 	case "CREATE", "DROP", "ALTER":
-		out.class, out.touches = classifyDefinition(s), mentions(s.Text, "set_config", "u&")
+		out.class, out.touches = classifyDefinition(s), configures(s.Text)
 	default:
-		out.touches = mentions(s.Text, "set_config", "u&")
+		out.touches = configures(s.Text)
 	}
 	out.tame = out.class == work && !out.touches && tame(s)
 	out.settles = out.settles || out.touches
@@ -247,22 +249,28 @@ func mentions(text string, parts ...string) bool {
 	return false
 }
 
-// contains looks for part, in lower case, in any case. It goes from one place of
-// its first letter to the next, since texts may be long.
-func contains(text, part string) bool {
-	lower, upper := part[0], part[0]-('a'-'A')
-	return containsFrom(text, lower, part) || containsFrom(text, upper, part)
+// contains looks for part, in lower case, in any case.
+func contains(text, part string) bool { return index(text, part) >= 0 }
+
+// index is where part is. It goes from one place of its first letter to the next,
+// since texts may be long.
+func index(text, part string) int {
+	lower, upper := indexFrom(text, part[0], part), indexFrom(text, part[0]-('a'-'A'), part)
+	if lower < 0 || upper >= 0 && upper < lower {
+		return upper
+	}
+	return lower
 }
 
-func containsFrom(text string, first byte, part string) bool {
-	for {
-		i := strings.IndexByte(text, first)
-		if i < 0 || len(text)-i < len(part) {
-			return false
+func indexFrom(text string, first byte, part string) int {
+	for at := 0; ; at++ {
+		i := strings.IndexByte(text[at:], first)
+		if i < 0 || len(text)-at-i < len(part) {
+			return -1
 		}
-		if strings.EqualFold(text[i:i+len(part)], part) {
-			return true
+		at += i
+		if strings.EqualFold(text[at:at+len(part)], part) {
+			return at
 		}
-		text = text[i+1:]
 	}
 }

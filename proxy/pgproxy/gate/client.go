@@ -1,6 +1,9 @@
 package gate
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Client takes the next message of the client's: its type, and its body, of
 // which a Bind, Execute or Close needs no more than the names at its start.
@@ -34,7 +37,7 @@ func (m *Machine) Client(kind byte, body []byte) Verdict {
 	case 'Q':
 		return m.query(text(body))
 	case 'F':
-		return m.function()
+		return m.function(body)
 	case 'P':
 		return m.parse(body)
 	case 'B':
@@ -244,14 +247,21 @@ func (m *Machine) enter() Prefix {
 }
 
 // function decides about a FunctionCall.
-func (m *Machine) function() Verdict {
+func (m *Machine) function(body []byte) Verdict {
 	b := &m.batch
+	touches := len(body) >= 4 && binary.BigEndian.Uint32(body) == setConfigOID
+	noticed := m.noticed(touches)
+	if noticed == late {
+		return Verdict{Do: Wait}
+	}
 	if m.kind != Pass && b.began && m.replies.size > 0 {
 		return Verdict{Do: Flush}
 	}
 	v := Verdict{}
 	switch {
 	case m.kind == Pass:
+	case noticed == never:
+		v = Verdict{Before: Refusal, Refusal: refusalTouches}
 	case b.doubt:
 		v = Verdict{Before: Refusal, Refusal: refusalDoubt}
 	case b.at == failed:
@@ -260,12 +270,15 @@ func (m *Machine) function() Verdict {
 	case b.at == block && !m.entered:
 		v.Before, m.entered = m.enter(), true
 	case b.at == block:
-	case m.thawing():
+	case m.thawing() && !touches:
 		v = Verdict{Before: Begin | Enter, After: LeaveCommit}
 	case b.touched:
 		v.Before = Enter
 	case !b.checked:
 		v.Before = m.check()
+	}
+	if touches {
+		m.dirty, m.unresolved = true, ""
 	}
 	m.before(v.Before, true)
 	if v.After != Nothing {
@@ -273,7 +286,7 @@ func (m *Machine) function() Verdict {
 		m.endBatch(true, commitReply)
 		return v
 	}
-	m.endBatch(v.Before != 0 || b.at != idle || b.began, query)
+	m.endBatch(v.Before != 0 || touches || b.at != idle || b.began, query)
 	return v
 }
 

@@ -1,0 +1,60 @@
+package gate
+
+import (
+	"strings"
+
+	"github.com/fenceproxy/fenceproxy/internal/sqltext"
+)
+
+// setConfig is the function that changes a setting.
+const setConfig = "set_config"
+
+// setConfigOID is that function in a FunctionCall.
+const setConfigOID = 2078
+
+// maxSettings is how many calls of it in one statement are looked at.
+const maxSettings = 64
+
+// configures reports whether a text may change the token, or that its transaction
+// is read-only, by set_config. It does not if it names other settings, each as a
+// literal: many clients set their search_path like that.
+func configures(text string) bool {
+	if mentions(text, "u&") {
+		return true
+	}
+	for range maxSettings {
+		at := index(text, setConfig)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(setConfig):]
+		if !harmless(text) {
+			return true
+		}
+	}
+	return true
+}
+
+// harmless reports whether the arguments of a set_config begin with the name of
+// another setting as a plain literal.
+func harmless(arguments string) bool {
+	scanner := sqltext.NewScanner(strings.TrimPrefix(arguments, `"`), sqltext.Dialect{})
+	rest := strings.TrimPrefix(arguments, `"`)
+	var literal sqltext.Token
+	for i, kind := range []sqltext.Kind{sqltext.Symbol, sqltext.Literal, sqltext.Symbol} {
+		t := scanner.Next()
+		switch {
+		case t.Kind != kind, i == 0 && rest[t.Start] != '(', i == 2 && rest[t.Start] != ',':
+			return false
+		case i == 1:
+			literal = t
+		}
+	}
+	name := rest[literal.Start:literal.Stop]
+	for i := 1; i < len(name)-1; i++ {
+		if c := name[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '.') {
+			return false
+		}
+	}
+	return name[0] == '\'' && !mentions(name, "fence", thaw)
+}
