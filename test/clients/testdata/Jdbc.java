@@ -195,6 +195,12 @@ public class Jdbc {
 				return s.getWarnings().getMessage();
 			}
 		});
+		step("timeout", () -> {
+			try (Statement s = conn.createStatement()) {
+				s.setQueryTimeout(1);
+				return s.execute("SELECT pg_sleep(60)");
+			}
+		});
 		step("call", () -> update("CALL pay(?, ?, ?)", 5, 4, 10));
 		step("generated keys", () -> {
 			try (PreparedStatement s = conn.prepareStatement("INSERT INTO entries (amount) VALUES (6)", Statement.RETURN_GENERATED_KEYS)) {

@@ -1,6 +1,7 @@
 # What programs do with psycopg2. Each step prints what comes of it.
 import io
 import os
+import threading
 
 import psycopg2
 import psycopg2.errors
@@ -130,6 +131,15 @@ def autocommit():
         conn.autocommit = False
 
 
+def cancelled():
+    threading.Timer(0.2, conn.cancel).start()
+    try:
+        with conn.cursor() as cur:
+            cur.execute("SELECT pg_sleep(60)")
+    finally:
+        conn.rollback()
+
+
 step("select", lambda: run("SELECT * FROM accounts ORDER BY id"))
 step("insert", lambda: run("INSERT INTO accounts VALUES (%s, %s, %s) RETURNING id", (6, "six", 600)))
 step("twice", twice)
@@ -145,6 +155,7 @@ step("two-phase, undone", lambda: two_phase("undone", False))
 step("serializable, deferrable", lambda: level("SERIALIZABLE", readonly=True, deferrable=True))
 step("repeatable read", lambda: level("REPEATABLE READ"))
 step("deferred constraint", lambda: run("INSERT INTO entries (account) VALUES (404)"))
+step("cancelled", cancelled)
 step("raise", lambda: run("SELECT breaks('x')"))
 step("notice", lambda: (run("SELECT shout('x')"), conn.notices[-1:]))
 step("notify", notify)

@@ -1,5 +1,6 @@
 # What programs do with psycopg 3. Each step prints what comes of it.
 import os
+import threading
 
 import psycopg
 from psycopg import IsolationLevel
@@ -141,6 +142,14 @@ def notices():
     return run("SELECT shout('x')"), said
 
 
+def cancelled():
+    threading.Timer(0.2, conn.cancel).start()
+    try:
+        conn.execute("SELECT pg_sleep(60)")
+    finally:
+        conn.rollback()
+
+
 step("select", lambda: run("SELECT * FROM accounts ORDER BY id"))
 step("insert", lambda: run("INSERT INTO accounts VALUES (%s, %s, %s) RETURNING id", (6, "six", 600)))
 step("several", lambda: run("INSERT INTO entries (amount) VALUES (1); SELECT count(*) FROM entries"))
@@ -161,6 +170,7 @@ step("serializable, deferrable", lambda: level(IsolationLevel.SERIALIZABLE, True
 step("repeatable read", lambda: level(IsolationLevel.REPEATABLE_READ))
 step("deferred constraint", lambda: run("INSERT INTO entries (account) VALUES (404)"))
 step("binary", lambda: conn.execute("SELECT content FROM (VALUES (%b::bytea)) AS t (content)", (b"\0\1",), binary=True).fetchone())
+step("cancelled", cancelled)
 step("raise", lambda: run("SELECT breaks('x')"))
 step("notices", notices)
 step("notify", notify)
