@@ -93,6 +93,10 @@ chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock ser
 	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...
 	FENCE_TEST_REQUIRE=1 FENCE_LOCK_SCHEDULES=$(SCHEDULES) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run '^TestConformance/schedules' ./locks/...
 
+.PHONY: pg-regress
+pg-regress: servers build ## run PostgreSQL's own regression suites through the proxy
+	@test/regress/run
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format are right
 	$(GO) vet ./...
