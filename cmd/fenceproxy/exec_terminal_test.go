@@ -207,6 +207,19 @@ func testExecBackground(t *testing.T, x *theatre) {
 	tty.shows("read-two")
 }
 
+// A shell that is killed leaves a job in the foreground, and its modes behind.
+func testExecTerminalShell(t *testing.T, x *theatre) {
+	tty := openTerminal(t)
+	tty.types(x.line("bash", "--norc", "--noprofile", "-i") + "\n")
+	tty.shows("$ ")
+	tty.types(`sh -c 'stty -echoctl; echo set-$((1 + 1)); exec sleep 1000'` + "\n")
+	tty.shows("set-2")
+	x.revoke()
+	tty.shows("was ended by signal 9")
+	tty.types("echo code-$? left-$(stty -a | grep -c -e -echoctl)\n")
+	tty.shows("code-76 left-0")
+}
+
 func testExecTerminalPsql(t *testing.T, x *theatre) {
 	url := testenv.Postgres(t).Database(t)
 	tty := openTerminal(t, "PAGER=cat", "PSQL_HISTORY=/dev/null")

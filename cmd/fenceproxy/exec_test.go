@@ -51,6 +51,7 @@ func TestExec(t *testing.T) {
 		"terminal, pipeline":  testExecPipeline,
 		"terminal, psql":      testExecTerminalPsql,
 		"terminal, shared":    testExecBackground,
+		"terminal, shell":     testExecTerminalShell,
 		"signal at start":     testExecSignalAtStart,
 	} {
 		t.Run(name, func(t *testing.T) {
