@@ -32,9 +32,9 @@ var errSilent = errors.New("no answer from Redis")
 // doubtful if there was one that was not answered, also if there is an error.
 func (l *Locker) retry(ctx, life context.Context, within time.Duration, request func(ctx context.Context) (reply, error)) (reply, error) {
 	begun := time.Now()
-	r, err := l.once(ctx, life, within, request)
+	first, err := l.once(ctx, life, within, request)
 	if err == nil {
-		return r, nil
+		return first, nil
 	}
 	doubtful := !answered(err)
 	ctx, cancel := context.WithDeadline(ctx, begun.Add(within))
@@ -46,13 +46,16 @@ func (l *Locker) retry(ctx, life context.Context, within time.Duration, request 
 		if final(err) || ctx.Err() != nil || !sleep(ctx, pause/2+jitter) {
 			return reply{doubtful: doubtful}, explain(err)
 		}
-		r, err = l.bounded(ctx, life, limit, request)
-		if err == nil {
+		r, next := l.bounded(ctx, life, limit, request)
+		if next == nil {
 			r.doubtful = doubtful
 			return r, nil
 		}
-		doubtful = doubtful || !answered(err)
-		limit, pause = 2*limit, min(2*pause, maxPause)
+		doubtful = doubtful || !answered(next)
+		if ctx.Err() == nil || answered(next) { // else it was cut short, and the one before tells more
+			err = next
+		}
+		limit, pause = min(2*limit, max(within, maxLimit)), min(2*pause, maxPause)
 	}
 }
 
