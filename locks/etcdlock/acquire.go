@@ -62,23 +62,13 @@ func (le *lease) queueUp(ctx context.Context, waits bool) (view, error) {
 	return seen, err
 }
 
-// follow waits until the key ahead is gone, or until it may have missed that,
-// for a reason that it returns as broken; then it looks again.
+// follow waits until the key ahead is gone, or until it may have missed that, for
+// a reason that it returns as broken unless it is to be expected; then it looks
+// again.
 func (l *Locker) follow(ctx context.Context, p *place, seen view) (now view, broken, err error) {
-	// The watch starts now, not at the revision of seen: etcd serves watches
-	// that start in the past from a loop that runs every 100 ms. What happened
-	// between the two must be looked at instead.
-	w := l.watchDelete(ctx, seen.ahead, 0)
-	defer w.stop()
-	rev, broken := w.created(ctx)
-	if broken == nil && rev > seen.rev {
-		now, err = l.look(ctx, p)
-		if err != nil || now.ahead != seen.ahead {
-			return now, nil, err
-		}
-	}
-	if broken == nil {
-		broken = w.deleted(ctx)
+	broken = l.watches.await(ctx, seen.ahead, seen.rev)
+	if errors.Is(broken, errMissed) {
+		broken = nil
 	}
 	now, err = l.look(ctx, p)
 	return now, broken, err

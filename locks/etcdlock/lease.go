@@ -8,7 +8,6 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/locks/internal/session"
-	"github.com/fenceproxy/fenceproxy/locks/internal/wait"
 )
 
 var _ locks.Lease = (*lease)(nil)
@@ -23,7 +22,7 @@ type lease struct {
 // newLease makes a lease of a session that the caller has joined.
 func newLease(s *etcdSession, resource string, mode guard.Mode) *lease {
 	le := &lease{session: s}
-	le.Lease = session.NewLease(s.Life, resource, mode, func() { s.locker.sessions.Go(le.watchOwn) })
+	le.Lease = session.NewLease(s.Life, resource, mode, le.watchOwn)
 	le.place = s.locker.config.place(resource, le.Token().Holder, mode, s.id, s.takeSlot())
 	return le
 }
@@ -65,6 +64,9 @@ func (le *lease) sweep() {
 
 // deleted ends the lease because its key is gone.
 func (le *lease) deleted() {
+	if le.Context().Err() != nil {
+		return // its holder has, or somebody has found out before
+	}
 	if !errors.Is(le.End(errDeleted), errDeleted) {
 		return
 	}
@@ -72,32 +74,5 @@ func (le *lease) deleted() {
 	l.config.Logger.Warn("key of a lock was deleted", keyResource, le.Token().Resource, keyHolder, le.Token().Holder)
 	if le.place.doubtful {
 		le.sweep() // else a late request brings the key back
-	}
-}
-
-// watchOwn ends the lease when its key is deleted: by hand, or with its session
-// before this process knows.
-func (le *lease) watchOwn() {
-	l := le.session.locker
-	for from := le.place.rev + 1; le.Context().Err() == nil; {
-		w := l.watchDelete(le.Context(), le.place.key, from)
-		err := w.deleted(le.Context())
-		w.stop()
-		if err == nil {
-			le.deleted()
-			return
-		}
-		if errors.Is(err, errWatchQuiet) {
-			continue
-		}
-		// The watch broke, or the past it asked for was compacted: whether the
-		// key is there must be read.
-		seen, err := l.look(le.Context(), &le.place)
-		if errors.Is(err, errDeleted) {
-			le.deleted()
-			return
-		}
-		from = max(from, seen.rev+1)
-		wait.Sleep(le.Context(), wait.MaxPause)
 	}
 }

@@ -3,7 +3,7 @@ package etcdlock
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"reflect"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -22,20 +22,24 @@ type Locker struct {
 	client *clientv3.Client
 	leases pb.LeaseClient
 	config Config
-	name   string       // tells this locker's watch streams from others of the client
-	stream atomic.Int64 // counts the watch streams that failed
 	// ctx ends with the locker or its client.
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	sessions *session.Pool[*etcdSession]
+	watches  *watches
+	doubts   doubts
 }
 
 // New returns a Locker that uses client, which stays the caller's: it must
-// outlive the Locker. Nothing is sent to etcd yet.
+// outlive the Locker. Nothing is sent to etcd yet. The client's Watcher must not
+// have been replaced, as that of a namespace is: the Locker watches past it.
 func New(client *clientv3.Client, config Config) (*Locker, error) {
 	if client == nil || client.ActiveConnection() == nil {
 		return nil, errors.New("etcdlock: the client has no connection")
+	}
+	if reflect.TypeOf(client.Watcher) != reflect.TypeOf(clientv3.NewWatcher(client)) {
+		return nil, errors.New("etcdlock: the client's Watcher was replaced, perhaps by that of a namespace: use Prefix instead")
 	}
 	config, err := config.withDefaults()
 	if err != nil {
@@ -45,10 +49,10 @@ func New(client *clientv3.Client, config Config) (*Locker, error) {
 		client: client,
 		leases: clientv3.RetryLeaseClient(client),
 		config: config,
-		name:   locks.NewID(),
 	}
 	l.sessions = session.NewPool(l.grant)
 	l.ctx, l.cancel = context.WithCancel(client.Ctx())
+	l.watches = newWatches(l)
 	context.AfterFunc(l.ctx, func() { l.sessions.End(errClientClosed) })
 	return l, nil
 }
