@@ -257,12 +257,19 @@ func (c *pgxClient) others() {
 		}
 		return n.Channel + n.Payload, nil
 	})
-	c.step("cancelled", func() (any, error) {
-		ctx, cancel := context.WithTimeout(c.ctx, 100*time.Millisecond)
-		defer cancel()
-		_, err := c.conn.Exec(ctx, "SET statement_timeout = 50; SELECT pg_sleep(60)")
-		return nil, err
-	})
+	c.step("timeout", func() (any, error) { return c.exec("SET statement_timeout = 50; SELECT pg_sleep(60)") })
+	c.step("cancelled", c.cancelled)
+}
+
+// cancelled asks the server to end a statement that runs.
+func (c *pgxClient) cancelled() (any, error) {
+	asked := make(chan error, 1)
+	ask := time.AfterFunc(200*time.Millisecond, func() { asked <- c.conn.PgConn().CancelRequest(c.ctx) })
+	_, err := c.conn.Exec(c.ctx, "SELECT pg_sleep(60)")
+	if ask.Stop() {
+		return nil, err // it was refused before
+	}
+	return nil, errors.Join(<-asked, err)
 }
 
 func (c *pgxClient) largeObject() (any, error) {

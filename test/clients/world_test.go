@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -119,6 +120,9 @@ func (w *world) state(t *testing.T) string {
 	var state string
 	if err := w.admin.QueryRow(t.Context(), read(t, "testdata/state.sql")).Scan(&state); err != nil {
 		t.Fatalf("state: %v", err)
+	}
+	if !regexp.MustCompile(`(?m)^rows of accounts [0-9a-f]{32}$`).MatchString(state) {
+		t.Fatalf("this does not tell what is in accounts:\n%s", state)
 	}
 	return state
 }
