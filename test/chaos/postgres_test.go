@@ -18,9 +18,15 @@ const durationEnv = "FENCE_CHAOS"
 
 func duration(t *testing.T) time.Duration {
 	t.Helper()
+	return durationOr(t, 3*time.Second)
+}
+
+// durationOr is what durationEnv says, if it is set.
+func durationOr(t *testing.T, standard time.Duration) time.Duration {
+	t.Helper()
 	text := os.Getenv(durationEnv)
 	if text == "" {
-		return 3 * time.Second
+		return standard
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
