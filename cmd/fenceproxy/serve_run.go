@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -49,9 +48,9 @@ type service struct {
 // runService serves until a signal ends it. Ctx is that of a command, which ends
 // with the first signal; here there is more to a signal than that.
 func (p *program) runService(ctx context.Context, config *serveconfig.Config, load func() (*serveconfig.Config, error)) error {
-	signals := make(chan os.Signal, 4)
-	listen(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals := p.signals.take()
+	defer p.signals.giveBack()
+	listen(signals, syscall.SIGHUP)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
