@@ -13,7 +13,7 @@ import (
 // Why sessions end in this process, whatever the service.
 var (
 	// ErrExpired is the cause of a session that reached its deadline.
-	ErrExpired = fmt.Errorf("%w: no sign of life from its service by its deadline", locks.ErrLost)
+	ErrExpired = fmt.Errorf("%w: not renewed by its deadline", locks.ErrLost)
 	// ErrClosed is the cause of one whose locker was closed.
 	ErrClosed = fmt.Errorf("%w: %w", locks.ErrLost, locks.ErrClosed)
 	errIdle   = fmt.Errorf("%w: session was idle", locks.ErrLost)
