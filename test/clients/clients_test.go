@@ -28,6 +28,8 @@ type client struct {
 	env []string
 	// fails: its transaction fails anyhow, so that it may never be refused.
 	fails bool
+	// variant of another one: one version of the server is enough for it.
+	variant bool
 }
 
 // marker is what a client says, on a line of its own, when it is inside of a
@@ -52,6 +54,9 @@ func TestClients(t *testing.T) {
 	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
 		t.Parallel()
 		for _, c := range programs() {
+			if c.variant && s.Major() != testenv.Postgres(t).Major() {
+				continue
+			}
 			t.Run(c.name, func(t *testing.T) { c.test(t, s) })
 		}
 	})

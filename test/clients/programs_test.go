@@ -51,13 +51,13 @@ func programs() []client {
 	return []client{
 		{name: "psql", argv: psql("-f", "testdata/psql.sql")},
 		{name: "psql -1", argv: psql("-1", "-f", "testdata/psql_one.sql")},
-		{name: "psql -1, failing", argv: psql("-1", "-f", "testdata/psql_two.sql"), fails: true},
+		{name: "psql -1, failing", argv: psql("-1", "-f", "testdata/psql_two.sql"), fails: true, variant: true},
 		{name: "psycopg2", argv: python("psycopg2", "psycopg2_client.py")},
 		{name: "psycopg 3", argv: python("psycopg", "psycopg3_client.py")},
 		{name: "node-pg", argv: node("node_pg.cjs"), env: []string{"NODE_NO_WARNINGS=1"}},
 		{name: "postgres.js", argv: node("postgres_js.cjs")},
 		{name: "pgjdbc", argv: java()},
-		{name: "pgjdbc, simple protocol", argv: java("preferQueryMode=simple")},
-		{name: "pgjdbc, autosave", argv: java("autosave=always", "prepareThreshold=1")},
+		{name: "pgjdbc, simple protocol", argv: java("preferQueryMode=simple"), variant: true},
+		{name: "pgjdbc, autosave", argv: java("autosave=always", "prepareThreshold=1"), variant: true},
 	}
 }
