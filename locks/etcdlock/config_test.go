@@ -6,6 +6,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
@@ -37,6 +38,10 @@ func TestConfig(t *testing.T) {
 		if _, err := etcdlock.New(client, etcdlock.Config{}); err == nil {
 			t.Error("New without a connection succeeded")
 		}
+	}
+	client.Watcher = namespace.NewWatcher(client.Watcher, "ns/")
+	if _, err := etcdlock.New(client, etcdlock.Config{}); err == nil || !strings.Contains(err.Error(), "Prefix") {
+		t.Errorf("New with the watcher of a namespace: %v", err)
 	}
 }
 

@@ -3,14 +3,20 @@ package etcdlock
 import (
 	"context"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fenceproxy/fenceproxy/locks/internal/wait"
 )
 
-// maxBatch is how many keys are read in one request; etcd's limit is 128.
-const maxBatch = 100
+const (
+	// maxBatch is how many keys are read in one request; etcd's limit is 128.
+	maxBatch = 100
+	// gather is how long a doubt waits for others: watches are confirmed one
+	// after the other.
+	gather = 50 * time.Millisecond
+)
 
 // watchOwn has the lease end when its key is deleted: by hand, or with its
 // session before this process knows.
@@ -74,7 +80,7 @@ func (ds *doubts) take(n int) []doubt {
 // settle settles all doubts that there are. A batch that etcd refuses is tried
 // again in parts.
 func (l *Locker) settle() {
-	for size := maxBatch; ; {
+	for size := maxBatch; wait.Sleep(l.ctx, gather); {
 		batch := l.doubts.take(size)
 		if len(batch) == 0 {
 			return
@@ -88,9 +94,7 @@ func (l *Locker) settle() {
 			l.doubt(d)
 		}
 		size = max(1, len(batch)/2)
-		if !wait.Sleep(l.ctx, wait.MaxPause) {
-			return
-		}
+		wait.Sleep(l.ctx, wait.MaxPause)
 	}
 }
 

@@ -69,7 +69,7 @@ func (ws *watches) serve() {
 		if why := context.Cause(ctx); why != nil {
 			err = why
 		}
-		ws.broken(s, err)
+		ws.broken(err)
 		if errors.Is(err, errUnwanted) {
 			continue
 		}
@@ -99,8 +99,8 @@ func (ws *watches) open(end context.CancelCauseFunc) *stream {
 	return s
 }
 
-// broken forgets a stream, and tells those who wait on it.
-func (ws *watches) broken(s *stream, err error) {
+// broken forgets the stream, and tells those who wait on it.
+func (ws *watches) broken(err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.stream = nil
