@@ -21,33 +21,34 @@ func (b *siege) hold(t *testing.T, d time.Duration) {
 	for range writers {
 		all.Go(func() { b.work(ctx) })
 	}
-	for n := 1; ctx.Err() == nil; n++ {
+	for ctx.Err() == nil {
 		pause(ctx, 20*time.Millisecond+rand.N(100*time.Millisecond))
-		b.harm(ctx, t, n)
+		b.harms++
+		b.harm(ctx, t)
 	}
 	all.Wait()
 }
 
 // harm does one of the things that may happen to networks, proxies and servers.
 // It runs in the test's goroutine and leaves all in order.
-func (b *siege) harm(ctx context.Context, t *testing.T, n int) {
+func (b *siege) harm(ctx context.Context, t *testing.T) {
 	t.Helper()
 	g := b.gates[rand.IntN(len(b.gates))]
 	link := []*testenv.Link{g.inner, g.outer}[rand.IntN(2)]
 	switch {
-	case n%40 == 20:
+	case b.harms%30 == 20:
 		b.count("server killed")
 		b.server.Kill(t)
 		pause(ctx, rand.N(100*time.Millisecond))
 		b.server.Restart(t)
 		return
-	case n%20 == 10:
+	case b.harms%30 == 10:
 		b.count("proxy stopped")
 		g.close(t, 0)
 		pause(ctx, rand.N(100*time.Millisecond))
 		g.open(t)
 		return
-	case n%20 == 0:
+	case b.harms%30 == 0:
 		b.count("proxy drained")
 		g.close(t, 200*time.Millisecond)
 		g.open(t)

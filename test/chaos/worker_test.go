@@ -172,6 +172,8 @@ func (b *siege) write(ctx context.Context, conn *pgx.Conn, number, id int64) tol
 	return told{fateOf(err, true), way, err}
 }
 
+var errTorn = errors.New("left in the middle of a message")
+
 // tear hangs up in the middle of a message.
 func (b *siege) tear(conn *pgx.Conn, text string) error {
 	message := binary.BigEndian.AppendUint32([]byte{'Q'}, uint32(len(text)+5))
