@@ -29,10 +29,16 @@
 // A waiter watches one key only, the youngest of those that it waits for, so
 // the end of a lock wakes one writer, or the readers that may all go; nobody
 // else. Then it looks again, in one request that reads its own key, what is
-// before it and the issuer, all at one moment: four requests for a grant after
-// a wait, whatever the number of waiters. The watch starts at the moment, not
-// in the past, and the waiter looks once more when it has begun: etcd serves
-// watches that start in the past from a loop that runs every 100 ms.
+// before it and the issuer, all at one moment. So a grant after a wait is three
+// requests, and a message to begin the watch, whatever the number of waiters.
+// The watch starts at the moment, not in the past: etcd serves watches that
+// start in the past from a loop that runs every 100 ms. Where it turns out to
+// have begun after what the waiter knows, the waiter looks once more.
+//
+// All watches of a Locker, of keys ahead and of its own, share one stream, with
+// two goroutines of this package, and one message every third of the TTL that
+// asks for a sign of life. A watch outlives its purpose for a while: contenders
+// that take turns come to wait behind the same key again, and find it watched.
 //
 // All keys of a Locker are on one session, an etcd lease. It is opened by the
 // first acquisition, renewed every third of the TTL while somebody holds or
@@ -55,7 +61,8 @@
 // somebody deletes the lock's key or revokes its session, provided that the
 // connection works. A waiter whose key goes that way returns at once, with
 // locks.ErrLost. (The key is watched from 200 ms after the acquisition began;
-// shorter locks learn of it from their release.)
+// shorter locks learn of it from their release. When the stream of watches has
+// broken, the keys are watched anew and then read, 100 in a request.)
 //
 // Lost replies (I8): a request without an answer is sent again or undone. The
 // key's value tells whether it arrived. If it may still be on its way when the
