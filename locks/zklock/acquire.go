@@ -87,34 +87,33 @@ func (le *lease) queueUp(ctx context.Context, waits bool) error {
 // It has to look again: that node may have been one that waited, and gave up. But
 // not if there was no other, or if it rang.
 func (s *zkSession) follow(ctx context.Context, p *place, ahead next) (next, error) {
-	path := p.dir + "/" + ahead.name
+	path, bell := p.dir+"/"+ahead.name, p.bell(ahead.entry)
 	free := make(chan bool, 2) // what an event says, in the order of ZooKeeper
 	// On a new connection the client sets its watches again, those of many locks
 	// by several requests: the bell's perhaps before that of the node. Then it is
 	// not known which of them went first.
 	connections := s.Connections()
 	if !ahead.only && ahead.mode == guard.Exclusive {
-		bell := s.Watch(p.bell(ahead.entry), func(event zk.EventType) {
+		rung := s.Watch(bell, func(event zk.EventType) {
 			if event == zk.EventNodeCreated {
 				free <- s.Connections() == connections
 			}
 		})
-		defer bell.Stop()
-		if err := bell.ArmMissing(ctx); err != nil {
+		defer rung.Stop()
+		if err := rung.ArmMissing(ctx); err != nil {
 			return next{}, denied(err, "read", p.dir)
 		}
 	}
-	// It stays when p has given up: somebody has to silence the bell.
-	w := s.Watch(path, func(event zk.EventType) {
-		free <- ahead.only && event == zk.EventNodeDeleted
+	w := s.Watch(path, func(event zk.EventType) { free <- ahead.only && event == zk.EventNodeDeleted })
+	defer w.Stop()
+	s.Once(path, func(event zk.EventType) { // also when p has given up
 		if event == zk.EventNodeDeleted {
-			s.silence(p.bell(ahead.entry))
+			s.silence(bell)
 		}
 	})
 	if _, err := w.Arm(ctx); err != nil {
-		w.Stop()
 		if errors.Is(err, zk.ErrNoNode) {
-			s.silence(p.bell(ahead.entry))
+			s.silence(bell)
 			return s.after(ctx, p, ahead.only)
 		}
 		return next{}, denied(err, "read", path)

@@ -63,6 +63,9 @@ func testLeaderFrozen(t *testing.T, e *testenv.ZooKeeperEnsemble) {
 	s := newService(t, others[0])
 	old := s.locker(t, shortTTL, leader.Addr())
 	next := s.locker(t, longTTL, others[0].Addr(), others[1].Addr())
+	// To open a session while there is no leader takes as long as the election,
+	// for which an acquisition would not wait.
+	locktest.MustRelease(t, locktest.MustAcquire(t, next.Acquire, "first"))
 	first := locktest.MustAcquire(t, old.Acquire, "r")
 	leader.Freeze(t)
 	deadline := first.Deadline() // nothing is answered from here on that moves it

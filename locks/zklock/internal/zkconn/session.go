@@ -80,7 +80,7 @@ type Session struct {
 	connections int            // that a server has greeted
 	closed      bool           // the server said so
 	watches     map[string][]*Watch
-	armed       map[string]int // by path, how many watches the client may have
+	armed       map[string]*armed // by path, the watches that the client may have
 }
 
 // terms are those of a timeout.
@@ -91,7 +91,7 @@ func terms(ttl time.Duration) session.Terms {
 func newSession(c Config) *Session {
 	return &Session{
 		Life: session.NewLife(terms(c.TTL)), config: c, opened: make(chan struct{}),
-		watches: map[string][]*Watch{}, armed: map[string]int{},
+		watches: map[string][]*Watch{}, armed: map[string]*armed{},
 	}
 }
 

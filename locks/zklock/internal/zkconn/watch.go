@@ -18,16 +18,39 @@ type Watch struct {
 	path    string
 	// told is called at most once, and must not block.
 	told func(zk.EventType)
+	// once: there is one such Watch of a path at most, which stays as long as the
+	// client may have a watch.
+	once bool
+}
+
+// armed is what is known of the client's watches on a path, until one of them has
+// told: that ends all of them.
+type armed struct {
+	n int // how many it may have
+	// on is the connection on which one was set for sure, 0 if there is none. One
+	// that was set on an earlier connection the client sets again, some time.
+	on int
 }
 
 // Watch has told called when the node at path changes or goes, from a later
 // Arm on.
 func (s *Session) Watch(path string, told func(zk.EventType)) *Watch {
-	w := &Watch{s, path, told}
+	w := &Watch{session: s, path: path, told: told}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watches[path] = append(s.watches[path], w)
 	return w
+}
+
+// Once has told called when the node at path changes or goes, unless it was called
+// before and somebody is to be told already. It lasts for as long as a watch of
+// somebody else that was armed, also if that is stopped.
+func (s *Session) Once(path string, told func(zk.EventType)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.watches[path], func(w *Watch) bool { return w.once }) {
+		s.watches[path] = append(s.watches[path], &Watch{session: s, path: path, told: told, once: true})
+	}
 }
 
 // Arm sets the watch and reads the node; its error is zk.ErrNoNode, and the
@@ -35,6 +58,17 @@ func (s *Session) Watch(path string, told func(zk.EventType)) *Watch {
 // it again.
 func (w *Watch) Arm(ctx context.Context) (data []byte, err error) {
 	s := w.session
+	if s.isArmed(w.path) {
+		// The client would keep one more channel for as long as the node is there.
+		err = s.Retry(ctx, func() (err error) {
+			data, err = Ask(ctx, s, func(c *zk.Conn) ([]byte, error) {
+				data, _, err := c.Get(w.path)
+				return data, err
+			})
+			return err
+		})
+		return data, err
+	}
 	err = s.Arm(ctx, w.path, func() (err error) {
 		data, err = Ask(ctx, s, func(c *zk.Conn) ([]byte, error) {
 			// Not ExistsW: its watch on a node that never comes would stay.
@@ -49,6 +83,9 @@ func (w *Watch) Arm(ctx context.Context) (data []byte, err error) {
 // ArmMissing sets the watch on a node that is not there, and tells when it comes.
 func (w *Watch) ArmMissing(ctx context.Context) error {
 	s := w.session
+	if s.isArmed(w.path) {
+		return nil
+	}
 	return s.Arm(ctx, w.path, func() error {
 		_, err := Ask(ctx, s, func(c *zk.Conn) (bool, error) {
 			exists, _, _, err := c.ExistsW(w.path)
@@ -73,30 +110,49 @@ func (s *Session) Arm(ctx context.Context, path string, request func() error) er
 		return wait.Ended(ctx)
 	}
 	return s.Retry(ctx, func() error {
-		s.arms(path, 1)
+		a, connection := s.arming(path)
 		err := request()
-		if err != nil && ctx.Err() == nil {
-			s.arms(path, -1)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case err == nil && s.connections == connection:
+			a.on = connection
+		case err != nil && ctx.Err() == nil:
+			if a.n--; a.n == 0 && s.armed[path] == a {
+				delete(s.armed, path)
+			}
 		}
 		return err
 	})
 }
 
-// arms counts the watches of the client on path, until one of them has told: that
-// ends all of them.
-func (s *Session) arms(path string, more int) {
+// arming says that the client may have one more watch on path, from now on.
+func (s *Session) arming(path string) (a *armed, connection int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.armed[path] += more; s.armed[path] <= 0 {
-		delete(s.armed, path)
+	a = s.armed[path]
+	if a == nil {
+		a = &armed{}
+		s.armed[path] = a
 	}
+	a.n++
+	return a, s.connections
+}
+
+// isArmed reports whether the client has a watch on path that was set on this
+// connection.
+func (s *Session) isArmed(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.armed[path]
+	return a != nil && a.on == s.connections
 }
 
 // MayWatch reports whether the client may have a watch on path.
 func (s *Session) MayWatch(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.armed[path] > 0
+	return s.armed[path] != nil
 }
 
 // watching reports whether the client may have watches.
@@ -112,7 +168,8 @@ func (w *Watch) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest := slices.DeleteFunc(s.watches[w.path], func(other *Watch) bool { return other == w })
-	if s.watches[w.path] = rest; len(rest) == 0 {
+	wanted := func(w *Watch) bool { return !w.once }
+	if s.watches[w.path] = rest; s.armed[w.path] == nil && !slices.ContainsFunc(rest, wanted) || len(rest) == 0 {
 		delete(s.watches, w.path)
 	}
 }
