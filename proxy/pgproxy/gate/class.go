@@ -52,6 +52,8 @@ type statement struct {
 	// steady: it leaves the transaction as it is in which it runs. Some of the
 	// others commit in between when they are not in a block, like VACUUM.
 	steady bool
+	// executes is the name in an EXECUTE.
+	executes string
 	// tame and holds: see those functions.
 	tame, holds bool
 	// settles: what comes behind it must wait for its reply, since it changes
@@ -93,6 +95,7 @@ func classify(s *sqltext.Statement) statement {
 		out.touches = configures(s.Text)
 	case "EXECUTE": // maybe of a set_config
 		out.steady, out.touches = true, mentions(s.Text, "fence") || configures(s.Text)
+		out.executes = executedName(s.Text)
 	case "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE", "WITH", "FETCH", "MOVE", "":
 		out.steady, out.touches = true, configures(s.Text)
 	case "CREATE", "DROP", "ALTER":
@@ -204,35 +207,6 @@ func setsModes(s *sqltext.Statement) bool {
 		return w.has("ISOLATION", 0) || w.has("DEFERRABLE", 0) || w.has("SNAPSHOT", 0)
 	}
 	return false
-}
-
-// droppedName is the name in a DEALLOCATE, "" if that drops all or is not easily
-// read.
-func droppedName(text string) string {
-	scanner := sqltext.NewScanner(text, sqltext.Dialect{})
-	var tokens []sqltext.Token
-	for t := scanner.Next(); t.Kind != sqltext.End; t = scanner.Next() {
-		tokens = append(tokens, t)
-	}
-	last := tokens[len(tokens)-1]
-	name := text[last.Start:last.Stop]
-	const longest = 63 // longer ones are cut by the server
-	if len(tokens) != 2 || !ascii(text) || len(name) > longest {
-		return ""
-	}
-	switch last.Kind {
-	case sqltext.QuotedWord:
-		if name = name[1 : len(name)-1]; strings.Contains(name, `"`) {
-			return ""
-		}
-		return name
-	case sqltext.Word:
-		if name = strings.ToLower(name); name != "all" {
-			return name
-		}
-	case sqltext.End, sqltext.Literal, sqltext.Number, sqltext.Symbol:
-	}
-	return ""
 }
 
 // mentions reports whether text has one of the parts, which are in lower case,

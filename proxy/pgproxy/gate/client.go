@@ -154,6 +154,16 @@ func (m *Machine) query(text string) Verdict {
 		p.refusal = refusalDoubt
 	case m.unsafe && !ascii(text):
 		p.refusal = refusalEncoding
+	default:
+		for _, name := range p.executes {
+			steers, certain := m.runs(name)
+			switch {
+			case !certain:
+				return Verdict{Do: Wait}
+			case steers:
+				p.refusal = refusalExecute
+			}
+		}
 	}
 	if m.kind == Pass {
 		if p.forgets {

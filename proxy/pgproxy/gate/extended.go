@@ -195,6 +195,8 @@ func (m *Machine) bindWork(st statement) Verdict {
 		return Verdict{}
 	case st.class == unreadable:
 		return m.refuse(refusalEncoding)
+	case m.steered(st):
+		return m.refuse(refusalExecute)
 	case st.holds && m.thawing():
 		return m.refuse(refusalHold)
 	case b.at == block:
@@ -299,6 +301,8 @@ func (m *Machine) executeFenced(st statement) Verdict {
 	switch {
 	case b.doubt && st.class != free:
 		return m.refuse(refusalDoubt)
+	case m.steered(st):
+		return m.refuse(refusalExecute)
 	case b.at == failed:
 	case b.at == block && st.class == commitChain:
 		return m.refuse(refusalChain)

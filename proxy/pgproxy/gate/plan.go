@@ -22,6 +22,8 @@ type plan struct {
 	holds      bool   // it leaves something to be done at COMMIT
 	// refusal says why it cannot be fenced, if it cannot.
 	refusal string
+	// executes are the names that are run by EXECUTE.
+	executes []string
 }
 
 // planQuery reads the statements of a Query that finds the session in place.
@@ -34,6 +36,9 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		p.touches = p.touches || st.touches
 		p.settles = p.settles || st.settles
 		p.forget(st)
+		if st.executes != "" {
+			p.executes = append(p.executes, st.executes)
+		}
 		p.modes = p.modes || st.modes
 		p.holds = p.holds || st.holds
 		p.tame = p.tame && (st.tame || st.class == procedure || st.class == free)
