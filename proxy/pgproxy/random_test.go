@@ -47,9 +47,11 @@ var texts = []string{
 	"SELECT 1; INSERT INTO t VALUES (%d, 'm')", "INSERT INTO t VALUES (%d, 'm'); SELECT 1/0", "BEGIN; INSERT INTO t VALUES (%d, 'm')",
 	"BEGIN; INSERT INTO t VALUES (%d, 'm'); COMMIT", "INSERT INTO t VALUES (%d, 'm'); COMMIT", "COMMIT; BEGIN", "ROLLBACK; BEGIN",
 	"INSERT INTO t VALUES (%d, 'm'); COMMIT; BEGIN", "SAVEPOINT s; INSERT INTO t VALUES (%d, 'm')", "COPY t TO STDOUT", "INSERT INTO deferred VALUES (1)",
+	"PREPARE a AS INSERT INTO t VALUES (%d, 'p')", "EXECUTE a", "DEALLOCATE a", "DEALLOCATE b", "SELECT set_config('a.b', 'c', false)", "COMMIT AND CHAIN",
+	"DECLARE h CURSOR WITH HOLD FOR SELECT 2", "FETCH h", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT 1",
 }
 
-func newDialogue(seed uint64) *dialogue {
+func newDialogue(seed uint64, texts []string) *dialogue {
 	r := rand.New(rand.NewPCG(seed, 7))
 	s := &dialogue{seed: seed, cuts: rand.New(rand.NewPCG(seed, 8))}
 	text := func() string {
@@ -257,12 +259,17 @@ func (sc *scene) admin() *pgconn.PgConn {
 
 func eachDialogue(t *testing.T, f func(s *dialogue)) {
 	t.Helper()
+	eachDialogueOf(t, texts, *dialogues, f)
+}
+
+func eachDialogueOf(t *testing.T, texts []string, dialogues int, f func(s *dialogue)) {
+	t.Helper()
 	first := *seed
 	if first == 0 {
 		first = rand.Uint64() >> 16
 	}
-	for i := range *dialogues {
-		f(newDialogue(first + uint64(i)))
+	for i := range dialogues {
+		f(newDialogue(first+uint64(i), texts))
 	}
 }
 
