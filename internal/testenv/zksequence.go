@@ -43,16 +43,16 @@ func (s *ZooKeeperServer) patchSequence(path string, next int32) error {
 	}
 	// A node is its path, its data, its ACL, then czxid, mzxid, ctime, mtime,
 	// version and, what is wanted, cversion.
-	key := append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...) //nolint:gosec // short
+	key := append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
 	at := bytes.Index(old, key)
 	if at < 0 {
 		return fmt.Errorf("%s is not in %s", path, file)
 	}
 	at += len(key)
-	data := max(int32(binary.BigEndian.Uint32(old[at:])), 0) //nolint:gosec // -1 for none
+	data := max(int32(binary.BigEndian.Uint32(old[at:])), 0)
 	at += 4 + int(data) + 8 + 4*8 + 4
 	patched := bytes.Clone(old)
-	binary.BigEndian.PutUint32(patched[at:], uint32(next)) //nolint:gosec // as it is written
+	binary.BigEndian.PutUint32(patched[at:], uint32(next))
 	// Near the end is the checksum of all before it.
 	for end := len(old) - 8; end > at; end-- {
 		if binary.BigEndian.Uint64(old[end:]) == uint64(adler32.Checksum(old[:end])) {
