@@ -32,7 +32,8 @@ func zkConnect(t *testing.T, addr string) *zk.Conn {
 // exists asks until it is answered.
 func exists(t *testing.T, conn *zk.Conn, path string) bool {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	// Without a pause it would take from the client what that needs to connect.
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if found, _, err := conn.Exists(path); err == nil {
 			return found
 		}
