@@ -1,0 +1,109 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+)
+
+// failed takes an ErrorResponse.
+func (m *Machine) failed(body []byte) Answer {
+	r := m.replies.first()
+	switch r.kind {
+	case query, wrapped:
+		m.copyIn, m.wrapFailed = false, r.kind == wrapped
+		return Answer{}
+	case commitReply:
+		if m.wrapFailed { // in a failed block there is no Leave either; the client knows
+			return Answer{Do: Drop}
+		}
+		return Answer{Do: Strip, Then: Discard}
+	case dropped, cleanup:
+		return Answer{Do: Drop}
+	case ours, passed, syncReply, own:
+	}
+	// From here on the server skips up to the next Sync.
+	m.copyIn = false
+	m.doubt()
+	if r.kind != ours {
+		if r.kind != syncReply { // an error at commit
+			m.leaveFailed = m.wrapOpen
+			m.skip()
+		}
+		return Answer{}
+	}
+	failed := *r
+	switch code := pgwire.FieldOf(body, pgwire.Code); {
+	case code == "26000":
+		m.prepared = false
+	case !strings.HasPrefix(code, "TK0"):
+		m.dirty = true // the ticket may be of a fence that is not there any more
+	}
+	if failed.sync {
+		return m.failedQuery(failed)
+	}
+	m.leaveFailed = failed.rollback || m.wrapOpen
+	m.skip()
+	return Answer{Do: Strip}
+}
+
+// skip drops the replies that will not come. If the Sync at which they go on has
+// been sent it is known what to do then.
+func (m *Machine) skip() {
+	sent, unprepared := m.replies.skipToSync()
+	m.prepared = m.prepared && !unprepared
+	if sent {
+		if m.leaveFailed {
+			m.replies.first().rollback = true
+		}
+		m.leaveFailed = false
+		return
+	}
+	m.skipping = true
+}
+
+// failedQuery deals with the failure of a prefix of a Query. Nothing else is
+// under way.
+func (m *Machine) failedQuery(r reply) Answer {
+	wrappedByUs := false
+	for m.replies.size > 0 {
+		last := m.replies.pop()
+		m.prepared = m.prepared && !last.prepares
+		wrappedByUs = wrappedByUs || last.kind == wrapped
+	}
+	switch {
+	case wrappedByUs: // its Sync has been sent, behind the COMMIT
+		m.replies.push(reply{kind: syncReply, rollback: true})
+		return Answer{Do: Strip}
+	case r.rollback:
+		m.replies.push(reply{kind: dropped})
+		m.replies.push(reply{kind: cleanup})
+		return Answer{Do: Strip, Then: SyncRollback}
+	}
+	m.replies.push(reply{kind: syncReply})
+	return Answer{Do: Strip, Then: Sync}
+}
+
+// doubt marks what the batch under way has defined: it may not have come to pass.
+func (m *Machine) doubt() {
+	m.mistrust = true
+	for i := range m.touched {
+		t := &m.touched[i]
+		if t.boundary > m.answered || redefined(m.touched[i+1:], t.name) {
+			continue
+		}
+		if t.name == "" {
+			if m.unnamed == t.is {
+				m.unnamed = statement{class: doubtful, settles: true}
+			}
+		} else if m.named(t.name) == t.is {
+			m.statements[t.name] = statement{class: doubtful, settles: true}
+		}
+	}
+}
+
+// redefined reports whether later changes are of that name too.
+func redefined(later []touch, name string) bool {
+	return slices.ContainsFunc(later, func(t touch) bool { return t.name == name })
+}

@@ -1,0 +1,80 @@
+package gate
+
+import (
+	"strings"
+)
+
+// define says what a name means from here on. What is just work, as most is, is
+// not kept.
+func (m *Machine) define(name []byte, st statement) {
+	if len(name) == 0 {
+		m.touch("", m.unnamed, st)
+		m.unnamed = st
+		return
+	}
+	was := m.named(stringOf(name))
+	if was == st && !m.pending(name) {
+		return
+	}
+	owned := strings.Clone(stringOf(name))
+	m.touch(owned, was, st)
+	if st == plain {
+		delete(m.statements, owned)
+	} else {
+		m.statements[owned] = st
+	}
+}
+
+// touch notes a change that may not come to pass: what one batch does with one
+// name is one change.
+func (m *Machine) touch(name string, was, is statement) {
+	for i := m.earlier; i < len(m.touched); i++ {
+		if t := &m.touched[i]; t.name == name {
+			t.is = is
+			return
+		}
+	}
+	if was != is || m.pending([]byte(name)) {
+		m.touched = append(m.touched, touch{boundary: m.sent, name: name, is: is})
+	}
+}
+
+// pending reports whether an earlier batch changed what a name means, which may
+// not come to pass: if it does not, what is said of the name now still holds.
+func (m *Machine) pending(name []byte) bool {
+	for _, t := range m.touched[:m.earlier] {
+		if t.name == stringOf(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// meaning returns what a name means, and whether that is certain by now.
+func (m *Machine) meaning(name []byte) (st statement, certain bool) {
+	if m.pending(name) && !m.definedHere(name) {
+		return statement{}, false
+	}
+	if len(name) == 0 {
+		return m.unnamed, true
+	}
+	return m.named(stringOf(name)), true
+}
+
+// named is what a name that is not empty means, as far as is known.
+func (m *Machine) named(name string) statement {
+	if st, known := m.statements[name]; known {
+		return st
+	}
+	return plain
+}
+
+// definedHere reports whether the current batch says what name means.
+func (m *Machine) definedHere(name []byte) bool {
+	for _, t := range m.touched[m.earlier:] {
+		if t.name == stringOf(name) {
+			return true
+		}
+	}
+	return false
+}

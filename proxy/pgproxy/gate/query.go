@@ -1,0 +1,207 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// query decides about a Query.
+func (m *Machine) query(text string) Verdict {
+	b := &m.batch
+	p := planQuery(text, m.dialect, b.at)
+	switch m.noticed(p.touches) {
+	case late:
+		return Verdict{Do: Wait}
+	case never:
+		p.refusal = refusalTouches
+	case inTime:
+	}
+	if m.kind == Pass {
+		if p.forgets {
+			m.forgetNames(p.drops)
+		}
+		m.endBatch(p.settles || p.open || b.began, query)
+		return Verdict{}
+	}
+	if do := m.vet(&p, text); do != Forward {
+		return Verdict{Do: do}
+	}
+	v := m.judge(p)
+	if p.touches {
+		m.dirty, m.unresolved = true, ""
+	}
+	if p.forgets {
+		m.forgetNames(p.drops)
+	}
+	m.entered = p.open && !p.fresh && (m.entered || v.Before&^Refusal != 0)
+	m.before(v.Before, true)
+	if v.After != Nothing {
+		m.replies.push(reply{kind: wrapped})
+		m.endBatch(true, commitReply)
+		return v
+	}
+	m.endBatch(v.Before != 0 || p.settles || p.open || b.at != idle || b.began, query)
+	return v
+}
+
+// vet looks for what must be known before a Query is judged, and for what cannot
+// be fenced for reasons beside the plan.
+func (m *Machine) vet(p *plan, text string) Do {
+	b := &m.batch
+	switch {
+	case b.began && m.replies.size > 0:
+		return Flush // a failure would have the server skip this
+	case b.wrapped, b.at == idle && (b.executed || b.began && p.procedure):
+		// Behind an Execute, PostgreSQL 18 leaves a block open at the end of a
+		// Query that did not begin one, and commits it at the next Sync.
+		p.refusal = refusalUnsynced
+	case b.doubt:
+		p.refusal = refusalDoubt
+	case m.unsafe && !ascii(text):
+		p.refusal = refusalEncoding
+	default:
+		for _, name := range p.executes {
+			steers, certain := m.runs(name)
+			switch {
+			case !certain:
+				return Wait
+			case steers:
+				p.refusal = refusalExecute
+			}
+		}
+	}
+	if b.at == idle && m.dirty && !b.began && p.refusal == "" && (p.work || p.begins) {
+		if m.unresolved == "" {
+			return Resolve
+		}
+		p.refusal, m.unresolved = m.unresolved, ""
+	}
+	return Forward
+}
+
+// judge decides what goes around a Query.
+func (m *Machine) judge(p plan) Verdict {
+	b := &m.batch
+	thawed, thaw := m.thawPlan(p)
+	switch {
+	case p.refusal != "":
+		return Verdict{Before: Refusal, Refusal: p.refusal}
+	case thaw:
+		return thawed
+	case b.at == failed:
+	case b.at == block:
+		return Verdict{Before: m.inBlock(p)}
+	case p.work && p.apart:
+		return Verdict{Before: Refusal, Refusal: refusalApart}
+	case p.work && b.touched:
+		return Verdict{Before: Enter}
+	case p.work && !b.checked:
+		return m.outside(p)
+	}
+	return Verdict{}
+}
+
+// outside decides about a Query that begins a transaction.
+func (m *Machine) outside(p plan) Verdict {
+	switch {
+	case p.procedure:
+		if m.kind == Slow {
+			return Verdict{Before: Begin | Enter, After: LeaveCommit}
+		}
+		return Verdict{Before: Begin | Check, After: Commit}
+	case p.open && !p.closes:
+		return Verdict{Before: m.enter()}
+	}
+	return Verdict{Before: m.check()}
+}
+
+// inBlock decides about a Query inside of a block.
+func (m *Machine) inBlock(p plan) Prefix {
+	var before Prefix
+	if p.work && !m.entered && (!p.ends || m.kind == Slow) {
+		before = m.enter()
+	}
+	if p.ends {
+		before |= Leave
+	}
+	return before
+}
+
+// check is the prefix of a transaction of one message. One whose token has not
+// been looked up, since its series of messages began with what needs none, is
+// checked by the setting.
+func (m *Machine) check() Prefix {
+	if m.kind == Slow || m.dirty {
+		return Enter
+	}
+	return Check
+}
+
+// enter is the prefix of a block.
+func (m *Machine) enter() Prefix {
+	if m.kind == Slow {
+		return Enter
+	}
+	return Present
+}
+
+// function decides about a FunctionCall.
+func (m *Machine) function(body []byte) Verdict {
+	b := &m.batch
+	touches := len(body) >= 4 && binary.BigEndian.Uint32(body) == setConfigOID
+	noticed := m.noticed(touches)
+	if noticed == late {
+		return Verdict{Do: Wait}
+	}
+	if m.kind != Pass && b.began && m.replies.size > 0 {
+		return Verdict{Do: Flush}
+	}
+	v := Verdict{}
+	switch {
+	case m.kind == Pass:
+	case noticed == never:
+		v = Verdict{Before: Refusal, Refusal: refusalTouches}
+	case b.doubt:
+		v = Verdict{Before: Refusal, Refusal: refusalDoubt}
+	case b.at == failed:
+	case b.wrapped, b.executed && b.at == idle:
+		v = Verdict{Before: Refusal, Refusal: refusalUnsynced}
+	case b.at == block && !m.entered:
+		v.Before, m.entered = m.enter(), true
+	case b.at == block:
+	case m.thawing() && !touches:
+		v = Verdict{Before: Begin | Enter, After: LeaveCommit}
+	case b.touched:
+		v.Before = Enter
+	case !b.checked:
+		v.Before = m.check()
+	}
+	if touches {
+		m.dirty, m.unresolved = true, ""
+	}
+	m.before(v.Before, true)
+	if v.After != Nothing {
+		m.replies.push(reply{kind: wrapped})
+		m.endBatch(true, commitReply)
+		return v
+	}
+	m.endBatch(v.Before != 0 || touches || b.at != idle || b.began, query)
+	return v
+}
+
+// text is the text of a Query: up to its 0 byte.
+func text(body []byte) string {
+	if i := bytes.IndexByte(body, 0); i >= 0 {
+		body = body[:i]
+	}
+	return stringOf(body)
+}
+
+func ascii(text string) bool {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
