@@ -11,9 +11,6 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
 )
 
-// maxNames is how long the names at the start of a Bind may be.
-const maxNames = 8 << 10
-
 // up relays what the client sends.
 func (s *session) up(ctx context.Context) error {
 	src := s.fromClient
@@ -22,6 +19,9 @@ func (s *session) up(ctx context.Context) error {
 			return s.clientGone(ctx, err)
 		}
 		verdict, err := s.relaySpan()
+		if errors.Is(err, errGoodbye) {
+			return s.goodbye(ctx)
+		}
 		if err != nil {
 			return s.clientGone(ctx, err)
 		}
@@ -91,7 +91,7 @@ func (s *session) relaySpan() (gate.Verdict, error) {
 	}
 	src.take(sp.to)
 	if sp.over {
-		return sp.verdict, errOver
+		return sp.verdict, errGoodbye
 	}
 	return sp.verdict, pass(src, s.toServer, sp.open)
 }
@@ -223,6 +223,20 @@ func (s *session) await(ctx context.Context, holds func() bool) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// errGoodbye is the Terminate of a client.
+var errGoodbye = errors.New("client says goodbye")
+
+// goodbye ends a session whose client has sent Terminate. What it had sent before
+// is still done and answered, whether it listens or not: it is up to the server
+// when the session is over.
+func (s *session) goodbye(ctx context.Context) error {
+	_, _ = io.Copy(io.Discard, s.client) // until it hangs up, or the server has
+	if half, ok := s.server.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // in COPY, the server takes Terminate for a mistake and reads on
+	}
+	return s.await(ctx, func() bool { return false })
 }
 
 // clientGone ends a session whose client cannot be read any more. What it has
