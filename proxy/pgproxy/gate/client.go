@@ -59,11 +59,18 @@ func (m *Machine) copyEnds() {
 
 // mustWait reports whether a batch cannot begin before replies have come.
 func (m *Machine) mustWait() bool {
-	if m.replies.boundaries == 0 {
+	switch n := m.replies.boundaries; {
+	case n == 0:
 		return false
+	case n >= maxBoundaries:
+		return true
 	}
 	return m.kind != Pass && !m.certain
 }
+
+// maxBoundaries is how many boundaries may be under way: what is known of one
+// takes more memory than the Sync that it came of.
+const maxBoundaries = 4096
 
 // resolve decides whether the token must be looked up before a batch begins. A
 // Query is read first: many need no token.

@@ -107,3 +107,12 @@ func (m *Machine) doubt() {
 func redefined(later []touch, name string) bool {
 	return slices.ContainsFunc(later, func(t touch) bool { return t.name == name })
 }
+
+// ends reports whether an ErrorResponse is the server's last word.
+func ends(body []byte) bool {
+	switch pgwire.FieldOf(body, pgwire.SeverityCode) {
+	case "FATAL", "PANIC":
+		return true
+	}
+	return false
+}

@@ -51,6 +51,9 @@ const (
 // which only ReadyForQuery, CommandComplete, ErrorResponse and ParameterStatus
 // need more than nothing.
 func (m *Machine) Server(kind byte, body []byte) Answer {
+	if kind == 'E' && ends(body) {
+		return Answer{} // whatever it answers: the client's session ends with it
+	}
 	r := m.replies.first()
 	if r != nil && r.kind == own {
 		return m.collect(kind, body)
