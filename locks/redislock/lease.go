@@ -184,7 +184,7 @@ func (le *lease) extend(sent time.Time) {
 		return
 	}
 	le.sent = sent
-	le.deadline = sent.Add(le.locker.config.TTL * 19 / 20)
+	le.deadline = sent.Add(le.locker.config.TTL - le.locker.config.TTL/20)
 	switch {
 	case le.ending.Load():
 	case le.expiry == nil:

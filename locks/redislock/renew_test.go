@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -145,4 +146,17 @@ func TestTogetherFails(t *testing.T) {
 	for _, lease := range leases {
 		mustRelease(t, lease)
 	}
+}
+
+// TestLongTTL: there is no TTL that is too long to be counted.
+func TestLongTTL(t *testing.T) {
+	t.Parallel()
+	s := newService(t, testenv.Redis(t))
+	locker := s.locker(t, redislock.Config{TTL: math.MaxInt64}, s.Addr())
+	held := mustAcquire(t, locker.Acquire, "r")
+	wantHeld(t, held)
+	waiting := background(testContext(t), t, locker.Acquire, "r")
+	s.awaitEntries(t, "r", 2)
+	mustRelease(t, held)
+	mustRelease(t, wantGrant(t, waiting))
 }
