@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgproto3"
-
-	"github.com/fenceproxy/fenceproxy/internal/pgwire"
 )
 
 // standIn answers as Postgres does, as far as a handful of statements go, byte by
@@ -263,58 +261,4 @@ func (s *standIn) bind(body []byte) {
 	}
 	s.portals[name] = &portal{text: p.text, rows: 3}
 	s.say(&pgproto3.BindComplete{})
-}
-
-func (s *standIn) describe(body []byte) {
-	if len(body) == 0 {
-		s.fail("08P01", true)
-		return
-	}
-	name, _ := cut(body[1:])
-	var text string
-	if p, ok := s.portals[name]; ok && body[0] == 'P' {
-		text = p.text
-	} else if st, ok := s.statements[name]; ok && body[0] == 'S' {
-		text = st.text
-		s.say(&pgproto3.ParameterDescription{})
-	} else {
-		s.fail("34000", true)
-		return
-	}
-	if strings.HasPrefix(text, "SELECT") {
-		s.say(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("v")}}})
-	} else {
-		s.say(&pgproto3.NoData{})
-	}
-}
-
-func exits(text string) bool {
-	return strings.HasPrefix(text, "COMMIT") || strings.HasPrefix(text, "ROLLBACK")
-}
-
-// greeting is what it says after AuthenticationOk.
-func (s *standIn) greeting() []byte {
-	s.out = nil
-	s.say(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
-	s.say(&pgproto3.BackendKeyData{ProcessID: 7, SecretKey: []byte{1, 2, 3, 4}})
-	s.ready()
-	return s.out
-}
-
-// frames cuts whole messages off what has come, until f says that it is enough.
-func frames(b []byte, f func(kind byte, body []byte) bool) (rest []byte, broken bool) {
-	for len(b) >= pgwire.HeaderSize {
-		n, ok := pgwire.Length(b)
-		if !ok {
-			return b, true
-		}
-		if len(b) < pgwire.HeaderSize+n {
-			break
-		}
-		if !f(b[0], b[pgwire.HeaderSize:pgwire.HeaderSize+n]) {
-			return nil, true
-		}
-		b = b[pgwire.HeaderSize+n:]
-	}
-	return b, false
 }
