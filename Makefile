@@ -94,7 +94,7 @@ chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock ser
 	FENCE_TEST_REQUIRE=1 FENCE_LOCK_SCHEDULES=$(SCHEDULES) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run '^TestConformance/schedules' ./locks/...
 
 .PHONY: pg-regress
-pg-regress: servers build ## run PostgreSQL's own regression suites through the proxy
+pg-regress: servers build ## run PostgreSQL's own suites, and pgx's, through the proxy
 	@test/regress/run
 
 .PHONY: lint
