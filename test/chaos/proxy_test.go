@@ -35,20 +35,20 @@ func (b *siege) harm(ctx context.Context, t *testing.T) {
 	t.Helper()
 	g := b.gates[rand.IntN(len(b.gates))]
 	link := []*testenv.Link{g.inner, g.outer}[rand.IntN(2)]
-	switch {
-	case b.harms%30 == 20:
+	switch b.harms % 30 {
+	case 20:
 		b.count("server killed")
 		b.server.Kill(t)
 		pause(ctx, rand.N(100*time.Millisecond))
 		b.server.Restart(t)
 		return
-	case b.harms%30 == 10:
+	case 10:
 		b.count("proxy stopped")
 		g.close(t, 0)
 		pause(ctx, rand.N(100*time.Millisecond))
 		g.open(t)
 		return
-	case b.harms%30 == 0:
+	case 0:
 		b.count("proxy drained")
 		g.close(t, 200*time.Millisecond)
 		g.open(t)
