@@ -98,21 +98,22 @@ func (sc *benchScene) compare(b *testing.B, work string, clients int, ways []way
 			samples[i] = append(samples[i], sc.measure(b, ways[i], clients, args))
 		}
 	}
-	row := fmt.Sprintf("| %s | %d |", work, clients)
+	var row strings.Builder
+	fmt.Fprintf(&row, "| %s | %d |", work, clients)
 	for _, i := range []int{0, 2, 3} {
 		var ratios []float64
 		for round := range *benchRounds {
 			ratios = append(ratios, samples[i][round].tps/samples[1][round].tps)
 		}
 		slices.Sort(ratios)
-		row += fmt.Sprintf(" %.2f [%.2f-%.2f] |", ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+		fmt.Fprintf(&row, " %.2f [%.2f-%.2f] |", ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
 	}
-	row += fmt.Sprintf(" %.0f |", median(samples[1], func(s sample) float64 { return s.tps }))
+	fmt.Fprintf(&row, " %.0f |", median(samples[1], func(s sample) float64 { return s.tps }))
 	for i := range ways {
-		row += fmt.Sprintf(" %.0f / %.0f µs |", median(samples[i], func(s sample) float64 { return float64(s.p50.Microseconds()) }),
+		fmt.Fprintf(&row, " %.0f / %.0f µs |", median(samples[i], func(s sample) float64 { return float64(s.p50.Microseconds()) }),
 			median(samples[i], func(s sample) float64 { return float64(s.p99.Microseconds()) }))
 	}
-	fmt.Println(row)
+	fmt.Println(row.String())
 }
 
 func median(samples []sample, of func(sample) float64) float64 {

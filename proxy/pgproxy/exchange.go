@@ -1,9 +1,9 @@
 package pgproxy
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/fenceproxy/fenceproxy/internal/pgwire"
 )
@@ -27,7 +27,7 @@ func (e *serverError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.
 // not be claimed.
 func (e *serverError) refusal() string {
 	code, message := e.code, e.message
-	if !bytes.HasPrefix([]byte(code), []byte("TK0")) {
+	if !strings.HasPrefix(code, "TK0") {
 		code, message = stateUnclaimed, "fence: the token cannot be claimed: "+message
 	}
 	text := code + " " + message

@@ -94,7 +94,7 @@ func newDialogue(seed uint64, texts []string) *dialogue {
 			add(&pgproto3.Sync{})
 		case 19:
 			add(&pgproto3.Sync{}, &pgproto3.Query{String: "COPY t FROM STDIN"},
-				&pgproto3.CopyData{Data: []byte(fmt.Sprintf("%d\tc\n", 2_000_000+r.IntN(1<<20)))})
+				&pgproto3.CopyData{Data: fmt.Appendf(nil, "%d\tc\n", 2_000_000+r.IntN(1<<20))})
 			if r.IntN(3) == 0 {
 				add(&pgproto3.CopyFail{Message: "no"})
 			} else {

@@ -17,7 +17,7 @@ import (
 const cancelRequest = 80877102
 
 // kinds are label values of checks_total.
-var kinds = [...]struct {
+var kinds = [...]struct { //nolint:gochecknoglobals // never written to
 	prefix gate.Prefix
 	kind   string
 }{

@@ -100,7 +100,7 @@ func orUnexpected(err *serverError) error {
 // resolve looks up which token the session has by now, claims it if nobody has,
 // and from then on checks by it.
 func (s *session) resolve(ctx context.Context) error {
-	e, err := s.ask(ctx, s.own.appendRun(nil, tokenStatement))
+	e, err := s.ask(ctx, s.own.run(tokenStatement))
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *session) resolveToken(ctx context.Context, token string) error {
 	if err != nil {
 		return s.unresolved(&serverError{code: stateMalformed, message: "fence: " + err.Error()})
 	}
-	e, err := s.ask(ctx, s.own.appendRun(nil, ticketStatement, []byte(token)))
+	e, err := s.ask(ctx, s.own.run(ticketStatement, []byte(token)))
 	if err != nil {
 		return err
 	}
@@ -181,17 +181,17 @@ func (s *session) claim(ctx context.Context, tokens []guard.Token) (e *exchange,
 		b := s.own.appendOnce(nil, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 		b = s.own.appendOnce(b, "SET LOCAL statement_timeout = 0")
 		b = s.own.appendOnce(b, "SELECT c.seq, c.epoch FROM fence.claim($1, $2::pg_catalog.interval, $3) AS c",
-			[]byte(t.String()), []byte(fmt.Sprintf("%d microseconds", s.config.ClaimWait.Microseconds())), strconv.AppendBool(nil, s.config.Evict))
+			[]byte(t.String()), fmt.Appendf(nil, "%d microseconds", s.config.ClaimWait.Microseconds()), strconv.AppendBool(nil, s.config.Evict))
 		b = s.own.appendOnce(b, "COMMIT")
 		if e, err = s.askInBlock(ctx, b); err != nil {
 			return nil, err
 		}
 		s.claimed(t, time.Since(start), e.err)
 		if e.err != nil {
-			return e, nil
+			break
 		}
 	}
-	return e, nil
+	return e, nil //nolint:nilerr // what the server says is in e
 }
 
 func (s *session) resolved(kind gate.Kind, a *affixes, token string) {

@@ -2,7 +2,6 @@ package pgproxy
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -71,8 +70,7 @@ func (s *Server) serve(ctx context.Context, l *link, drain <-chan struct{}) erro
 }
 
 func randomSuffix() string {
-	n := rand.Uint32() //nolint:gosec // it tells sessions apart
-	return hex.EncodeToString([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+	return fmt.Sprintf("%08x", rand.Uint32()) //nolint:gosec // it tells sessions apart
 }
 
 // relayUp is the session: it opens it, starts down beside itself, and relays
@@ -118,7 +116,7 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 	return s.fail(s.up(ctx))
 }
 
-var readyIdle = []byte{'Z', 0, 0, 0, 5, 'I'}
+var readyIdle = []byte{'Z', 0, 0, 0, 5, 'I'} //nolint:gochecknoglobals // never written to
 
 // greet relays what the server says before it is ready for the first time.
 func (s *session) greet() error {

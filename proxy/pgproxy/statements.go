@@ -32,7 +32,7 @@ type definition struct {
 	domains []string
 }
 
-var definitions = [gate.OwnStatements]definition{
+var definitions = [gate.OwnStatements]definition{ //nolint:gochecknoglobals // never written to
 	checkStatement:     {emptyText, []string{"holds_token", "holds_ticket"}},
 	enterStatement:     {emptyText, []string{"enters"}},
 	presentStatement:   {emptyText, []string{"present"}},
@@ -48,7 +48,7 @@ var definitions = [gate.OwnStatements]definition{
 var _ = [1]struct{}{}[statementCount-gate.OwnStatements]
 
 // domains are the names of the types that definitions use, each once.
-var domains = []string{"holds_token", "holds_ticket", "enters", "present", "bound_token", "leaves", "refusal"}
+var domains = []string{"holds_token", "holds_ticket", "enters", "present", "bound_token", "leaves", "refusal"} //nolint:gochecknoglobals // never written to
 
 // own is the names of the statements and of the portal of one session: no other
 // session's, should both reach the server over one connection in turn.
@@ -91,9 +91,9 @@ func (o *own) appendBind(dst []byte, statement int, parameters ...[]byte) []byte
 	return pgwire.AppendClosePortal(dst, o.portal)
 }
 
-// appendRun appends Bind, Execute and Close of a statement.
-func (o *own) appendRun(dst []byte, statement int, parameters ...[]byte) []byte {
-	dst = pgwire.AppendBind(dst, o.portal, o.names[statement], parameters...)
+// run is Bind, Execute and Close of a statement.
+func (o *own) run(statement int, parameters ...[]byte) []byte {
+	dst := pgwire.AppendBind(nil, o.portal, o.names[statement], parameters...)
 	dst = pgwire.AppendExecute(dst, o.portal)
 	return pgwire.AppendClosePortal(dst, o.portal)
 }
@@ -127,7 +127,7 @@ type affixes struct {
 }
 
 // prefixOrder is in what order prefixes go to the server.
-var prefixOrder = [...]gate.Prefix{gate.Begin, gate.Check, gate.Enter, gate.Present, gate.Leave, gate.End}
+var prefixOrder = [...]gate.Prefix{gate.Begin, gate.Check, gate.Enter, gate.Present, gate.Leave, gate.End} //nolint:gochecknoglobals // never written to
 
 // newAffixes makes them for a session whose setting is token, with the ticket
 // of that if it is fast.
@@ -135,8 +135,8 @@ func newAffixes(o *own, policy gate.Policy, token string, ticket *ticket) *affix
 	a := &affixes{own: o}
 	said := []byte(policyName(policy))
 	set := func(p gate.Prefix, b []byte) { a.prefixes[bitOf(p)] = b }
-	set(gate.Begin, o.appendRun(nil, beginStatement))
-	set(gate.End, o.appendRun(nil, commitStatement))
+	set(gate.Begin, o.run(beginStatement))
+	set(gate.End, o.run(commitStatement))
 	set(gate.Enter, o.appendBind(nil, enterStatement, said))
 	if ticket != nil {
 		value := ticket.array()
@@ -146,7 +146,7 @@ func newAffixes(o *own, policy gate.Policy, token string, ticket *ticket) *affix
 	} else {
 		set(gate.Leave, o.appendBind(nil, leaveSlowStatement, []byte(token), said))
 	}
-	a.commit = pgwire.AppendSync(o.appendRun(nil, commitStatement))
+	a.commit = pgwire.AppendSync(o.run(commitStatement))
 	a.leaveOut = append(append([]byte(nil), a.prefixes[bitOf(gate.Leave)]...), a.commit...)
 	return a
 }

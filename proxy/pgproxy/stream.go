@@ -16,7 +16,7 @@ import (
 // bufferSize is how much is read at once.
 const bufferSize = 16 << 10
 
-var buffers = sync.Pool{New: func() any {
+var buffers = sync.Pool{New: func() any { //nolint:gochecknoglobals // sessions of all servers share what none of them needs now
 	b := make([]byte, bufferSize)
 	return &b
 }}
@@ -113,7 +113,7 @@ var errTooLong = errors.New("message is too long")
 func (s *source) readNow(fd uintptr) bool {
 	s.acquire()
 	for {
-		s.n, s.err = unix.Read(int(fd), s.buf[s.end:]) //nolint:gosec // a file descriptor
+		s.n, s.err = unix.Read(int(fd), s.buf[s.end:])
 		if !errors.Is(s.err, unix.EINTR) {
 			break
 		}

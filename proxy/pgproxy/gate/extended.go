@@ -9,14 +9,14 @@ import (
 )
 
 // stringOf is the text of body, which must not change while that is in use.
-func stringOf(body []byte) string { return unsafe.String(unsafe.SliceData(body), len(body)) }
+func stringOf(body []byte) string {
+	return unsafe.String(unsafe.SliceData(body), len(body)) //nolint:gosec // statements of any size are read, and not copied
+}
 
 // name cuts the name at the start of body.
 func name(body []byte) (name, rest []byte) {
-	if i := bytes.IndexByte(body, 0); i >= 0 {
-		return body[:i], body[i+1:]
-	}
-	return body, nil
+	name, rest, _ = bytes.Cut(body, []byte{0})
+	return name, rest
 }
 
 // parse takes a Parse: what it prepares is known from now on, if the server

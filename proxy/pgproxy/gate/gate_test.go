@@ -183,7 +183,7 @@ func TestQueries(t *testing.T) {
 
 // TestExtended is what goes around the messages of the extended protocol, and
 // what becomes of the replies.
-func TestExtended(t *testing.T) {
+func TestExtended(t *testing.T) { //nolint:funlen // a table
 	t.Parallel()
 	for name, c := range map[string]struct {
 		session *session

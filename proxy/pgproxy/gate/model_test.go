@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -225,12 +226,10 @@ func (b *backend) run(w word, extended, together bool) bool {
 
 func (b *backend) query(words []word) {
 	delete(b.statements, "")
-	for _, w := range words {
-		if w == wBad {
-			b.fail("42601", false)
-			b.ready()
-			return
-		}
+	if slices.Contains(words, wBad) {
+		b.fail("42601", false)
+		b.ready()
+		return
 	}
 	for _, w := range words {
 		if !b.run(w, false, len(words) > 1) {

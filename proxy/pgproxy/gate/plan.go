@@ -31,17 +31,8 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 	p := plan{open: at != idle, tame: true}
 	broken, ended := at == failed, false
 	for s := range sqltext.Statements(text, d) {
-		p.statements++
 		st := classify(&s)
-		p.touches = p.touches || st.touches
-		p.settles = p.settles || st.settles
-		p.forget(st)
-		if st.executes != "" {
-			p.executes = append(p.executes, st.executes)
-		}
-		p.modes = p.modes || st.modes
-		p.holds = p.holds || st.holds
-		p.tame = p.tame && (st.tame || st.class == procedure || st.class == free)
+		p.note(st)
 		switch st.class {
 		case free:
 		case begin:
@@ -94,6 +85,20 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		p.refusal = ""
 	}
 	return p
+}
+
+// note takes what is said of a statement wherever in the Query it is.
+func (p *plan) note(st statement) {
+	p.statements++
+	p.touches = p.touches || st.touches
+	p.settles = p.settles || st.settles
+	p.modes = p.modes || st.modes
+	p.holds = p.holds || st.holds
+	p.tame = p.tame && (st.tame || st.class == procedure || st.class == free)
+	if st.executes != "" {
+		p.executes = append(p.executes, st.executes)
+	}
+	p.forget(st)
 }
 
 // forget notes what a statement of the Query makes the server forget.

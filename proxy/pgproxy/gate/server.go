@@ -31,7 +31,7 @@ const (
 type Then uint8
 
 const (
-	// Nothing more.
+	// None: nothing more.
 	None Then = iota
 	// Sync is to be sent to the server.
 	Sync
