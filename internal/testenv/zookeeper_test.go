@@ -33,7 +33,9 @@ func zkConnect(t *testing.T, addr string) *zk.Conn {
 func exists(t *testing.T, conn *zk.Conn, path string) bool {
 	t.Helper()
 	// Without a pause it would take from the client what that needs to connect.
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-pause.C {
 		if found, _, err := conn.Exists(path); err == nil {
 			return found
 		}
