@@ -1,0 +1,52 @@
+package pgproxy
+
+import (
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+)
+
+// TestForwardPathAllocates nothing for a transaction of one prepared statement,
+// fenced or not: what is read is looked at, and written, where it lies.
+func TestForwardPathAllocates(t *testing.T) {
+	for _, kind := range []gate.Kind{gate.Fast, gate.Slow, gate.Pass} {
+		o := newOwn("0")
+		config, err := Config{Upstream: Upstream{Address: "127.0.0.1:1"}}.complete()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &session{link: &link{config: config}, own: o, machine: gate.New(gate.ReadOnly)}
+		s.affixes = newAffixes(o, gate.ReadOnly, "ft1:x:1:h:i:orders", &ticket{"1", "2"})
+		s.machine.Resolved(kind)
+		s.machine.MayWrite()
+
+		request := pgwire.AppendBind(nil, "", "P0_1", []byte("1"))
+		request = append(request, 'D', 0, 0, 0, 6, 'P', 0)
+		request = pgwire.AppendSync(pgwire.AppendExecute(request, ""))
+		answer := []byte{'2', 0, 0, 0, 4, '3', 0, 0, 0, 4, '2', 0, 0, 0, 4, 'n', 0, 0, 0, 4, 'C', 0, 0, 0, 13}
+		answer = append(answer, "UPDATE 1\x00Z\x00\x00\x00\x05I"...)
+		if kind == gate.Pass {
+			answer = answer[10:]
+		}
+		buffer := make([]byte, len(answer))
+		n := testing.AllocsPerRun(500, func() {
+			sp, err := s.judge(request)
+			if err != nil || sp.verdict.Do != gate.Forward || sp.to != len(request) {
+				t.Fatalf("%+v, %v", sp.verdict, err)
+			}
+			if sp.pooled != nil {
+				*sp.pooled = (*sp.pooled)[:bufferSize]
+				buffers.Put(sp.pooled)
+			}
+			copy(buffer, answer)
+			r, err := s.sort(buffer)
+			if err != nil || r.used != len(answer) || r.then != gate.None {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("kind %d: %v allocations a transaction", kind, n)
+		}
+	}
+}
