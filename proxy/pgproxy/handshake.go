@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 )
 
@@ -167,9 +168,21 @@ func (h *handshake) keep() bool {
 }
 
 // interruptAtEnd makes reads and writes of conn end when ctx does, until release
-// is called; that is false if it came too late.
+// is called; that is false if it came too late. Behind it no interruption comes
+// any more: one that cuts off a write leaves TLS without a way to go on.
 func interruptAtEnd(ctx context.Context, conn net.Conn) (release func() bool) {
-	return context.AfterFunc(ctx, func() { interrupt(conn) })
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(interrupted)
+		interrupt(conn)
+	})
+	return sync.OnceValue(func() bool {
+		stopped := stop()
+		if !stopped {
+			<-interrupted
+		}
+		return stopped
+	})
 }
 
 // interrupt ends what waits for conn, now and later.

@@ -207,7 +207,9 @@ func (s *Server) shake(ctx context.Context, h *handshake) (*link, error) {
 	defer context.AfterFunc(s.drain, func() { cancel(errDraining) })()
 	h.release = append(h.release, interruptAtEnd(ctx, h.client))
 	l, err := h.run(ctx)
-	if err == nil && !h.keep() {
+	// Also after an error: the end of ctx must not interrupt what the client is
+	// told then.
+	if kept := h.keep(); err == nil && !kept {
 		err = context.Cause(ctx)
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !h.mute {
