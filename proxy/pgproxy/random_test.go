@@ -131,7 +131,9 @@ func (sc *scene) raw(dsn string) *raw {
 		sc.t.Fatal(err)
 	}
 	sc.t.Cleanup(func() { h.Conn.Close() })
-	return &raw{conn: h.Conn, Frontend: pgproto3.NewFrontend(h.Conn, h.Conn)}
+	// Behind a write that took long pgconn may still read in the background, up to
+	// the next bytes that come: these are in its own Frontend and nowhere else.
+	return &raw{conn: h.Conn, Frontend: h.Frontend}
 }
 
 // play sends the dialogue and returns what comes back, a word for each message.
