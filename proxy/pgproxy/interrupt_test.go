@@ -44,7 +44,7 @@ func TestRefusalIsNotInterrupted(t *testing.T) {
 		_, err := io.ReadAll(client)
 		told <- err
 	}()
-	f.Server.end(h, err)
+	f.end(h, err)
 	if err := <-told; err != nil {
 		t.Errorf("read refusal: %v", err)
 	}
