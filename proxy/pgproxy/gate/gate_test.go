@@ -272,6 +272,10 @@ func TestExtended(t *testing.T) { //nolint:funlen // a table
 			"C x = forward", "C c = forward", "P c SET a = 1 = forward", "S = forward", "B - c = wait",
 			"< E42601 ZI = E42601: ZI:", "B - c = refusal", "S = forward",
 		}},
+		"COPY by Query ignores Sync, too": {passSession(t), []string{
+			"Q COPY t FROM STDIN = forward", "S = forward", "d = forward", "c = forward", "< G CCOPY ZI = G: CCOPY: ZI:",
+			"Q SELECT set_config('fence.token', '', false) = enter", "< 2 3 CSELECT ZI = 2:drop 3:drop CSELECT: ZI:",
+		}},
 		"COPY by the extended protocol ignores Sync": {fastSession(t), []string{
 			"P - COPY t FROM STDIN = forward", "B - - = check", "E - = forward", "S = forward", "Q SELECT = wait",
 			"< 1 2 3 2 G = 1: 2:drop 3:drop 2: G:", "Q SELECT = violation", "S = forward", "d = forward", "c = forward", "S = forward",

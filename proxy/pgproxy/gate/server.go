@@ -77,7 +77,7 @@ func (m *Machine) Server(kind byte, body []byte) Answer {
 	case 'E':
 		return m.failed(body)
 	case 'G':
-		m.copies(r)
+		m.copies()
 		return Answer{}
 	case 'C':
 		m.forgets(body)
@@ -112,15 +112,13 @@ func (m *Machine) Server(kind byte, body []byte) Answer {
 }
 
 // copies takes CopyInResponse: up to CopyDone or CopyFail the server ignores Sync.
-func (m *Machine) copies(r *reply) {
+func (m *Machine) copies() {
 	end := m.sent
 	if m.copyIn = len(m.copyEnded) == 0; !m.copyIn {
 		end = m.copyEnded[0]
 		m.copyEnded = m.copyEnded[:copy(m.copyEnded, m.copyEnded[1:])]
 	}
-	if r.kind == passed {
-		m.answered += m.replies.dropSyncs(end)
-	}
+	m.answered += m.replies.dropSyncs(end)
 }
 
 // completes reports whether a message is the last one of the reply to a message
