@@ -1,4 +1,5 @@
 # What programs do with psycopg 3. Each step prints what comes of it.
+import logging
 import os
 import threading
 
@@ -40,6 +41,10 @@ def failed_block():
     with conn.transaction():
         run("INSERT INTO accounts VALUES (8, 'eight', 800)")
         run("SELECT 1/0")
+
+
+# Whether the error of a pipeline comes before its end is a matter of time; psycopg warns where it does.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def pipeline():
