@@ -18,6 +18,10 @@
 //	no token, or a      [Enter] in place of Check and of Present: it makes the
 //	shared one          transaction read-only, or refuses it
 //
+// Before PostgreSQL 16 a transaction that may not write can free itself of that, so
+// there the ones of a single message run between Begin, Enter and Leave, Commit,
+// too (thaw.go).
+//
 // Check and Leave hold the resource from there to the end of the transaction, so
 // that a newer claim waits for it, or comes first and makes them fail. Leave comes
 // last: a new holder need not wait for a block in which an old one idles. Present

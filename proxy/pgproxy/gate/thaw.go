@@ -15,14 +15,15 @@ import (
 // firstFrozen is the first version where read-only stays what it is.
 const firstFrozen = 16
 
-// thaws reports whether a server of that version lets read-only be lifted.
+// thaws reports whether a server of that version lets read-only be lifted, or may:
+// a version that cannot be read counts as old.
 func thaws(version string) bool {
 	end := 0
 	for end < len(version) && '0' <= version[end] && version[end] <= '9' {
 		end++
 	}
 	major, err := strconv.Atoi(version[:end])
-	return err == nil && major < firstFrozen
+	return err != nil || major < firstFrozen
 }
 
 // MayWrite says of a session that was resolved as Slow that read-only is not
