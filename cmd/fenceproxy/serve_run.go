@@ -20,6 +20,9 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy"
 )
 
+// errShuttingDown is why clients should go elsewhere from the first signal on.
+var errShuttingDown = errors.New("shutting down")
+
 // errOverdue is why sessions are cut when shutdown_timeout has passed.
 var errOverdue = errors.New("sessions did not end in time")
 
@@ -160,6 +163,7 @@ func (s *service) checkReady(ctx context.Context) error {
 // shutdown_timeout, or when a second signal says so. /readyz and /metrics are
 // there until the end.
 func (s *service) drain(signals <-chan os.Signal, first syscall.Signal) error {
+	s.ready.End(errShuttingDown)
 	limit := s.config.ShutdownTimeout
 	s.log.Info("shutting down", "signal", unix.SignalName(first), "shutdown_timeout", limit)
 	overdue := time.AfterFunc(limit, func() { s.cut(errOverdue) })
@@ -167,7 +171,6 @@ func (s *service) drain(signals <-chan os.Signal, first syscall.Signal) error {
 	for _, l := range s.listeners {
 		s.running.Go(func() { _ = l.server.Shutdown(s.hard) }) // why it is cut is known here
 	}
-	s.ready.Reset()
 	done := make(chan struct{})
 	go func() { defer close(done); s.running.Wait() }()
 	for {

@@ -139,6 +139,23 @@ func TestReadinessIsShared(t *testing.T) {
 	s.want("/readyz", 503, "refused")
 }
 
+// Once ended it says so at once, whatever was found before or is being asked.
+func TestReadinessEnds(t *testing.T) {
+	t.Parallel()
+	asking, answer := make(chan struct{}, 2), make(chan struct{})
+	ready := NewReadiness(func(context.Context) error { asking <- struct{}{}; <-answer; return nil })
+	s := serve(t, Config{Ready: ready})
+	var early sync.WaitGroup
+	early.Go(func() { s.want("/readyz", 503, "shutting down\n") })
+	<-asking
+	ready.End(errors.New("shutting down"))
+	s.want("/readyz", 503, "shutting down\n")
+	close(answer)
+	early.Wait()
+	s.want("/readyz", 503, "shutting down\n")
+	s.want("/healthz", 200, "ok")
+}
+
 // A server that hangs makes /readyz say so in time.
 func TestReadinessHasALimit(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,8 @@ type Readiness struct {
 	fresh time.Duration
 	limit time.Duration
 
+	ended atomic.Pointer[error] // why, from End on
+
 	mu   sync.Mutex // held while check runs, so that all who ask share its answer
 	at   time.Time
 	last error
@@ -36,6 +39,9 @@ func NewReadiness(check func(context.Context) error) *Readiness {
 
 // Ready returns nil if clients can be served, or why not.
 func (r *Readiness) Ready(ctx context.Context) error {
+	if why := r.ended.Load(); why != nil {
+		return *why
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() || time.Since(r.at) > r.fresh {
@@ -44,6 +50,9 @@ func (r *Readiness) Ready(ctx context.Context) error {
 		defer cancel()
 		r.last = r.check(ctx)
 		r.at = time.Now()
+	}
+	if why := r.ended.Load(); why != nil { // meanwhile
+		return *why
 	}
 	return r.last
 }
@@ -54,6 +63,10 @@ func (r *Readiness) Reset() {
 	defer r.mu.Unlock()
 	r.at = time.Time{}
 }
+
+// End makes the answer why for good, and at once: nobody who asks later gets
+// what was found before.
+func (r *Readiness) End(why error) { r.ended.Store(&why) }
 
 func (r *Readiness) serveHTTP(w http.ResponseWriter, request *http.Request) {
 	if err := r.Ready(request.Context()); err != nil {

@@ -11,8 +11,9 @@ import (
 // every Serve returns, or, with ctx's error, when ctx has ended: then the rest
 // has been cut.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.log.Info("draining", keySessions, s.live.Load())
-	s.startDrain(errDraining)
+	sessions := s.live.Load()
+	s.startDrain(errDraining) // first, so that whoever reads the line finds it true
+	s.log.Info("draining", keySessions, sessions)
 	calls := s.calls()
 	for _, call := range calls {
 		call.ln.Close()
