@@ -2,17 +2,17 @@
 //
 // A server is looked for in this order: an address in the environment
 // (FENCE_TEST_POSTGRES_URL, FENCE_TEST_ETCD_ENDPOINTS, FENCE_TEST_REDIS_ADDR,
-// FENCE_TEST_ZOOKEEPER_ADDR);
+// FENCE_TEST_ZOOKEEPER_ADDR, FENCE_TEST_S3_URL);
 // a program on this machine (in .bin, where `make servers` puts it, or where
 // Debian does), which is started on a free loopback port; a container, if a
-// Docker engine answers.
+// Docker engine answers (but for S3).
 // Where none is found the test is skipped and says so, or fails if
 // FENCE_TEST_REQUIRE is 1.
 //
 // Servers that several tests of a package share run until [Run] ends; private
-// ones (StartPostgres, StartEtcd, StartRedis) end with their test. All of them
+// ones (StartPostgres, StartEtcd, StartRedis, StartS3) end with their test. All of them
 // die with the test process, however it ends. Linux only.
 //
 // How a program is found, started and ended is localserver's business, and what
-// a link does that of package link; here is what a test sees of them.
+// a link does that of packages link and s3link; here is what a test sees of them.
 package testenv

@@ -99,4 +99,11 @@ func TestServersOfTheEnvironment(t *testing.T) {
 	if got := Etcd(t).Endpoints(); len(got) != 2 || got[1] != "127.0.0.1:2" {
 		t.Errorf("etcd at %v", got)
 	}
+	got, err := s3At("http://k:s%2F@127.0.0.1:3/?region=r")
+	if err != nil || got.Endpoint() != "127.0.0.1:3" || got.AccessKey != "k" || got.SecretKey != "s/" || got.Region != "r" {
+		t.Errorf("S3: %+v, %v", got, err)
+	}
+	if _, err := s3At("127.0.0.1:secret"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("S3: %v", err)
+	}
 }

