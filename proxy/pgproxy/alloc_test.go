@@ -31,18 +31,15 @@ func TestForwardPathAllocates(t *testing.T) {
 		}
 		buffer := make([]byte, len(answer))
 		n := testing.AllocsPerRun(500, func() {
-			sp, err := s.judge(request)
-			if err != nil || sp.verdict.Do != gate.Forward || sp.to != len(request) {
-				t.Fatalf("%+v, %v", sp.verdict, err)
+			sp := s.judge(request)
+			if sp.err != nil || sp.verdict.Do != gate.Forward || sp.to != len(request) {
+				t.Fatalf("%+v, %v", sp.verdict, sp.err)
 			}
-			if sp.pooled != nil {
-				*sp.pooled = (*sp.pooled)[:bufferSize]
-				buffers.Put(sp.pooled)
-			}
+			sp.release()
 			copy(buffer, answer)
-			r, err := s.sort(buffer)
-			if err != nil || r.used != len(answer) || r.then != gate.None {
-				t.Fatalf("%+v, %v", r, err)
+			r := s.sort(buffer, true)
+			if r.err != nil || r.used != len(answer) || r.then != gate.None {
+				t.Fatalf("%+v, %v", r, r.err)
 			}
 		})
 		if n != 0 {

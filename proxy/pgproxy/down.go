@@ -19,7 +19,11 @@ func (s *session) down() error {
 	}()
 	src := s.fromServer
 	for {
-		if err := src.header(); err != nil {
+		err := src.idle(s.stepDown)
+		if err == nil {
+			err = src.header()
+		}
+		if err != nil {
 			if errors.Is(err, io.EOF) {
 				return errOver
 			}
@@ -38,18 +42,58 @@ type replies struct {
 	open     int // bytes of the last message that are still to come
 	drop     bool
 	then     gate.Then
-	settled  bool
+	settled  bool   // nothing more is under way
 	insert   []byte // goes behind
+	written  int    // so much has been, already
+	err      error
+	sorted   bool
+}
+
+// stepDown is down on the loop: it relays what has come of the server, and is
+// true if that is whole messages which can be passed on at once, and after which
+// nothing is to be done. What is left to do is in s.replies.
+func (s *session) stepDown() bool {
+	src := s.fromServer
+	if some, err := src.now(); !some {
+		return err == nil
+	}
+	rest := src.rest()
+	s.replies = s.sort(rest, true)
+	r := &s.replies
+	if r.used == 0 && r.insert == nil && r.err == nil {
+		r.sorted = false // nothing was done yet
+		return false
+	}
+	if r.err != nil || r.then != gate.None || r.insert != nil || r.open > 0 || r.used < len(rest) {
+		return false
+	}
+	if r.from < r.to {
+		var done bool
+		r.written, done = s.toClient.try(rest[r.from:r.to])
+		s.config.Metrics.bytesDown.Add(float64(r.written))
+		if !done {
+			return false
+		}
+	}
+	if r.settled && s.told() {
+		return false
+	}
+	src.take(r.used)
+	s.replies = replies{}
+	return src.loop.Drained()
 }
 
 // relayReplies relays what has been read of the server, up to the first message
 // after which something is to be done. If there is none it reads more.
 func (s *session) relayReplies() error {
-	src := s.fromServer
+	src, r := s.fromServer, s.replies
 	rest := src.rest()
-	r, err := s.sort(rest)
-	if err != nil {
-		return err
+	if !r.sorted {
+		r = s.sort(rest, false)
+	}
+	s.replies = replies{}
+	if r.err != nil {
+		return r.err
 	}
 	if r.used == 0 && r.insert == nil {
 		n, _ := pgwire.Length(rest)
@@ -58,7 +102,7 @@ func (s *session) relayReplies() error {
 	if err := s.follow(r.then); err != nil {
 		return err
 	}
-	b := rest[r.from:r.to]
+	b := rest[r.from:r.to][r.written:]
 	s.config.Metrics.bytesDown.Add(float64(len(b)))
 	if len(b) > 0 || len(r.insert) > 0 {
 		if err := s.toClient.write(append(b[:len(b):len(b)], r.insert...), r.open > 0 && !r.drop); err != nil {
@@ -66,8 +110,8 @@ func (s *session) relayReplies() error {
 		}
 	}
 	src.take(r.used)
-	if r.settled {
-		s.endIfIdle() // not before the client has the reply: it may be that of its COMMIT
+	if r.settled && s.told() {
+		s.endIfIdle()
 	}
 	if r.drop {
 		return skip(src, r.open)
@@ -75,18 +119,20 @@ func (s *session) relayReplies() error {
 	return pass(src, s.toClient, r.open)
 }
 
-// sort asks the fence about each message of what has been read.
-func (s *session) sort(rest []byte) (replies, error) {
-	r := replies{}
+// sort asks the fence about each message of what has been read; on the loop, not
+// about an error: to report it takes its time.
+func (s *session) sort(rest []byte, onLoop bool) replies {
+	r := replies{sorted: true}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r.then == gate.None && r.insert == nil && len(rest)-r.used >= pgwire.HeaderSize {
 		n, ok := pgwire.Length(rest[r.used:])
 		if !ok {
-			return r, errBadLength
+			r.err = errBadLength
+			return r
 		}
 		kind, end := rest[r.used], r.used+pgwire.HeaderSize+n
-		if end > len(rest) && s.whole(kind, n) {
+		if end > len(rest) && s.whole(kind, n) || onLoop && kind == 'E' {
 			break
 		}
 		if s.kept != nil && isReply(kind) && s.machine.Wrapped() {
@@ -99,9 +145,8 @@ func (s *session) sort(rest []byte) (replies, error) {
 		r.used, r.open = got, end-got
 		r.drop = answer.Do != gate.Relay
 	}
-	r.settled = s.machine.Settled()
-	if r.settled {
-		s.idleFrom = time.Now()
+	if r.settled = s.machine.Settled(); r.settled {
+		s.idleFrom, s.telling = time.Now(), true
 	}
 	if s.waiting {
 		select {
@@ -109,7 +154,16 @@ func (s *session) sort(rest []byte) (replies, error) {
 		default:
 		}
 	}
-	return r, nil
+	return r
+}
+
+// told says that the client has been sent all that came, and reports whether the
+// session is to be drained.
+func (s *session) told() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.telling = false
+	return s.draining
 }
 
 // isReply reports whether a message is the reply to a statement.

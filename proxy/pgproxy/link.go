@@ -1,8 +1,11 @@
 package pgproxy
 
 import (
+	"errors"
 	"log/slog"
 	"net"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/poll"
 )
 
 // link is a client and its server connection after AuthenticationOk has been
@@ -31,4 +34,22 @@ type link struct {
 	config *Config
 	// log says which client it is.
 	log *slog.Logger
+}
+
+// adopt makes both connections those of a loop, unless one of them is in TLS: for
+// that, the runtime waits as well as any.
+func (l *link) adopt(loop *poll.Loop) error {
+	if rawOf(l.client) != l.client || rawOf(l.server) != l.server {
+		return nil
+	}
+	for _, conn := range []*net.Conn{&l.client, &l.server} {
+		adopted, ok, err := loop.Adopt(*conn)
+		if err != nil {
+			return errors.Join(err, l.client.Close(), l.server.Close())
+		}
+		if ok {
+			*conn = adopted
+		}
+	}
+	return nil
 }

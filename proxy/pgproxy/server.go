@@ -7,9 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/poll"
 )
 
 // Keys of log lines.
@@ -44,6 +48,8 @@ type Server struct {
 	metrics *Metrics
 
 	memory memory // of sessions
+	loops  []poll.Loop
+	turn   atomic.Uint32 // whose the next session is
 
 	opening  limit        // handshakes
 	admitted limit        // of those that MaxConnections counts
@@ -67,6 +73,11 @@ type serving struct {
 	done chan struct{}
 }
 
+// loop is the loop of the next session.
+func (s *Server) loop() *poll.Loop {
+	return &s.loops[int(s.turn.Add(1))%len(s.loops)]
+}
+
 // New returns a server for c, or says what is wrong with it. The server is not
 // asked for, and need not run yet.
 func New(c Config) (*Server, error) {
@@ -75,6 +86,8 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{log: config.Logger, metrics: config.Metrics, serves: make(map[*serving]struct{})}
+	n, _ := strconv.Atoi(os.Getenv("LOOPS"))
+	s.loops = make([]poll.Loop, max(1, n))
 	s.config.Store(config)
 	s.session = s.serve
 	s.drain, s.startDrain = context.WithCancelCause(context.Background())

@@ -28,6 +28,8 @@ type session struct {
 
 	own     *own
 	affixes *affixes // up's
+	span    span     // up's: what the loop has begun to relay, if it has
+	replies replies  // down's, likewise
 	kept    []byte   // down's: a reply that waits for the COMMIT behind it
 
 	mu       sync.Mutex
@@ -36,6 +38,7 @@ type session struct {
 	exchange *exchange // of the proxy's own that is under way
 	idleFrom time.Time // since when nothing has been under way
 	opened   bool      // the client has been told that it may begin
+	telling  bool      // down has looked at what it has not written yet: perhaps the reply to a COMMIT
 	draining bool
 	ended    bool   // down has ended
 	over     bool   // nothing more may be sent to the server
@@ -50,6 +53,9 @@ var errOver = errors.New("session is over")
 // serve relays between a client and its server until one of them is done, or ctx
 // ends; from drain's end on, until the client idles outside of a transaction.
 func (s *Server) serve(ctx context.Context, l *link, drain <-chan struct{}) error {
+	if err := l.adopt(s.loop()); err != nil {
+		return err
+	}
 	sn := &session{
 		link: l, memory: &s.memory,
 		fromClient: newSource(l.client), fromServer: newSource(l.server),
@@ -252,7 +258,7 @@ func (s *session) watch(ctx context.Context, drain <-chan struct{}, done <-chan 
 // endIfIdle ends a session that is to be drained and does nothing.
 func (s *session) endIfIdle() {
 	s.mu.Lock()
-	idle := s.draining && s.opened && s.machine.Idle() && s.exchange == nil
+	idle := s.draining && s.opened && !s.telling && s.machine.Idle() && s.exchange == nil
 	s.over = s.over || idle
 	s.mu.Unlock()
 	if idle {

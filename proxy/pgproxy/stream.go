@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/poll"
 )
 
 // bufferSize is how much is read at once.
@@ -25,7 +26,8 @@ var buffers = sync.Pool{New: func() any { //nolint:gochecknoglobals // sessions 
 // there is something in it: thousands of sessions may idle.
 type source struct {
 	conn net.Conn
-	raw  syscall.RawConn // nil over TLS
+	loop *poll.Conn      // conn, if a loop waits for it
+	raw  syscall.RawConn // nil over TLS, and with a loop
 	try  func(fd uintptr) bool
 	// Of try:
 	n   int
@@ -39,6 +41,7 @@ type source struct {
 
 func newSource(conn net.Conn) *source {
 	s := &source{conn: conn}
+	s.loop, _ = conn.(*poll.Conn)
 	if c, ok := conn.(syscall.Conn); ok {
 		if raw, err := c.SyscallConn(); err == nil {
 			s.raw, s.try = raw, s.readNow
@@ -148,6 +151,26 @@ func (s *source) grow(size int) {
 	s.buf = buf
 }
 
+// now reads what is there, into an empty source, and reports whether there was
+// something. It is for a step of the loop's.
+func (s *source) now() (bool, error) {
+	s.acquire()
+	n, err := s.loop.TryRead(s.buf)
+	if s.end = n; n == 0 {
+		s.release()
+	}
+	return n > 0, err
+}
+
+// idle waits until there is something to read, unless something is left of what
+// was. Until then, messages may be relayed by step on the loop.
+func (s *source) idle(step func() bool) error {
+	if s.loop == nil || s.end > s.start {
+		return nil
+	}
+	return s.loop.Idle(step)
+}
+
 // header waits for the header of the next message.
 func (s *source) header() error {
 	for s.end-s.start < pgwire.HeaderSize {
@@ -191,6 +214,22 @@ func (s *sink) write(b []byte, open bool) error {
 		s.owed = nil
 	}
 	return s.err
+}
+
+// try is write as far as it can be done at once. It returns how much of b was
+// written, and whether that is all that there is to do.
+func (s *sink) try(b []byte) (n int, done bool) {
+	conn, ok := s.conn.(*poll.Conn)
+	if !ok || !s.mu.TryLock() {
+		return 0, false
+	}
+	defer s.mu.Unlock()
+	if s.err != nil || s.open || len(s.owed) > 0 {
+		return 0, false
+	}
+	n, s.err = conn.TryWrite(b)
+	s.open = n < len(b) // perhaps not in the middle of a message, but the owner will say
+	return n, n == len(b) && s.err == nil
 }
 
 // insert writes whole messages between those of the owner.

@@ -15,7 +15,11 @@ import (
 func (s *session) up(ctx context.Context) error {
 	src := s.fromClient
 	for {
-		if err := src.header(); err != nil {
+		err := src.idle(s.stepUp)
+		if err == nil {
+			err = src.header()
+		}
+		if err != nil {
 			return s.clientGone(ctx, err)
 		}
 		verdict, err := s.relaySpan()
@@ -48,25 +52,74 @@ func (s *session) up(ctx context.Context) error {
 
 var flush = []byte{'H', 0, 0, 0, 4} //nolint:gochecknoglobals // never written to
 
-// span is what relaySpan has made of a part of the client's stream.
+// span is what judge has made of a part of the client's stream.
 type span struct {
-	out     []byte // goes first, if not nil; a buffer of the pool
+	out     []byte // is to be written, if not nil; a buffer of the pool
 	pooled  *[]byte
-	from    int // then the part of what has been read from here
+	from    int // else the part of what has been read from here
 	to      int // to here
 	open    int // bytes of the last message that are still to come
+	written int // so much has been, already
 	verdict gate.Verdict
 	over    bool // the client says goodbye
+	err     error
+	judged  bool
+}
+
+// bytes are what is to be written of a span of rest.
+func (sp *span) bytes(rest []byte) []byte {
+	if sp.out != nil {
+		return sp.out
+	}
+	return rest[sp.from:sp.to]
+}
+
+// release gives the buffer back.
+func (sp *span) release() {
+	if sp.pooled != nil {
+		*sp.pooled = (*sp.pooled)[:bufferSize]
+		buffers.Put(sp.pooled)
+		sp.pooled, sp.out = nil, nil
+	}
+}
+
+// stepUp is up on the loop: it relays what has come of the client, and is true,
+// if that is whole messages which can be passed on at once. What is left to do
+// is in s.span.
+func (s *session) stepUp() bool {
+	src := s.fromClient
+	if some, err := src.now(); !some {
+		return err == nil
+	}
+	rest := src.rest()
+	s.span = s.judge(rest)
+	sp := &s.span
+	if sp.err != nil || sp.verdict.Do != gate.Forward || sp.over || sp.open > 0 || sp.to < len(rest) {
+		return false
+	}
+	var done bool
+	sp.written, done = s.toServer.try(sp.bytes(rest))
+	s.config.Metrics.bytesUp.Add(float64(sp.written))
+	if !done {
+		return false
+	}
+	src.take(sp.to)
+	sp.release()
+	s.span = span{}
+	return src.loop.Drained()
 }
 
 // relaySpan relays what has been read of the client, as far as there are whole
 // messages, or those that need not be whole, up to the first that must wait for
 // what the verdict says. If there is none it reads more.
 func (s *session) relaySpan() (gate.Verdict, error) {
-	src := s.fromClient
-	sp, err := s.judge(src.rest())
-	if err != nil {
-		return sp.verdict, err
+	src, sp := s.fromClient, s.span
+	if !sp.judged {
+		sp = s.judge(src.rest())
+	}
+	s.span = span{}
+	if sp.err != nil {
+		return sp.verdict, sp.err
 	}
 	if sp.to == 0 && sp.verdict.Do == gate.Forward {
 		most, err := s.needed(src.rest())
@@ -75,17 +128,10 @@ func (s *session) relaySpan() (gate.Verdict, error) {
 		}
 		return sp.verdict, err
 	}
-	b := src.rest()[sp.from:sp.to]
-	if sp.out != nil {
-		sp.out = append(sp.out, b...)
-		b = sp.out
-	}
+	b := sp.bytes(src.rest())[sp.written:]
 	s.config.Metrics.bytesUp.Add(float64(len(b)))
-	err = s.toServer.write(b, sp.open > 0)
-	if sp.pooled != nil {
-		*sp.pooled = (*sp.pooled)[:bufferSize]
-		buffers.Put(sp.pooled)
-	}
+	err := s.toServer.write(b, sp.open > 0)
+	sp.release()
 	if err != nil {
 		return sp.verdict, fmt.Errorf("write server: %w", err)
 	}
@@ -97,17 +143,19 @@ func (s *session) relaySpan() (gate.Verdict, error) {
 }
 
 // judge asks the fence about each message of what has been read.
-func (s *session) judge(rest []byte) (span, error) {
-	sp := span{}
+func (s *session) judge(rest []byte) span {
+	sp := span{judged: true}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
-		return sp, errOver
+		sp.err = errOver
+		return sp
 	}
 	for len(rest)-sp.to >= pgwire.HeaderSize {
 		n, ok := pgwire.Length(rest[sp.to:])
 		if !ok {
-			return sp, errBadLength
+			sp.err = errBadLength
+			return sp
 		}
 		kind, end := rest[sp.to], sp.to+pgwire.HeaderSize+n
 		body := rest[sp.to+pgwire.HeaderSize : min(end, len(rest))]
@@ -119,26 +167,35 @@ func (s *session) judge(rest []byte) (span, error) {
 		if sp.verdict.Do != gate.Forward {
 			break
 		}
-		if sp.verdict.Before != 0 {
-			sp.begin(rest)
-			if !prepared {
-				sp.out = s.own.appendPrepare(sp.out)
-			}
-			sp.out = s.affixes.appendPrefix(sp.out, sp.verdict)
-			s.count(sp.verdict)
-		}
-		if sp.verdict.After != gate.Nothing {
-			sp.out = append(sp.out, rest[sp.from:end]...)
-			sp.out = s.affixes.appendSuffix(sp.out, sp.verdict)
-			sp.from = end
-		}
+		s.surround(&sp, rest, end, prepared)
 		sp.to = min(end, len(rest))
 		sp.open = end - sp.to
 		if sp.over = kind == 'X'; sp.over {
 			break
 		}
 	}
-	return sp, nil
+	if sp.out != nil {
+		sp.out = append(sp.out, rest[sp.from:sp.to]...)
+		sp.from = sp.to
+	}
+	return sp
+}
+
+// surround puts around the message that ends at end what the verdict says.
+func (s *session) surround(sp *span, rest []byte, end int, prepared bool) {
+	if sp.verdict.Before != 0 {
+		sp.begin(rest)
+		if !prepared {
+			sp.out = s.own.appendPrepare(sp.out)
+		}
+		sp.out = s.affixes.appendPrefix(sp.out, sp.verdict)
+		s.count(sp.verdict)
+	}
+	if sp.verdict.After != gate.Nothing {
+		sp.out = append(sp.out, rest[sp.from:end]...)
+		sp.out = s.affixes.appendSuffix(sp.out, sp.verdict)
+		sp.from = end
+	}
 }
 
 // begin copies what goes before a prefix.

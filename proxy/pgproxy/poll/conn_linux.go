@@ -1,0 +1,371 @@
+package poll
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conn is a connection of a Loop's. At any time one goroutine may read and one
+// write.
+type Conn struct {
+	loop          *Loop
+	fd            int
+	local, remote net.Addr
+
+	// uses are the system calls under way, and closing once Close was called:
+	// the file descriptor is closed when no more are, so that nobody meets
+	// another one of that number.
+	uses atomic.Int64
+
+	in, out side
+
+	// Of the reader, whoever that is at the time:
+	drained bool  // the last read took all there was
+	err     error // what the last read has found behind that, for the next
+
+	hungUp atomic.Bool // the other end, at least for what it sends
+}
+
+// closing is far above any number of uses.
+const closing = 1 << 32
+
+// mode says who has a side of a connection.
+type mode uint8
+
+const (
+	owned    mode = iota // its goroutine works
+	waiting              // its goroutine waits for the loop
+	idle                 // its goroutine waits, and the loop may do a step
+	stepping             // the loop does a step
+)
+
+// side is one direction of a connection.
+type side struct {
+	ready atomic.Bool // the loop has said that it is, since it was last tried
+
+	mu      sync.Mutex
+	mode    mode
+	step    func() bool
+	expired bool // the deadline has passed
+	closed  bool
+	timer   *time.Timer
+	epoch   int           // of deadlines: a timer that comes too late means nothing
+	wake    chan struct{} // has an element when mode has become owned again
+}
+
+func newConn(l *Loop, fd int, local, remote net.Addr) *Conn {
+	c := &Conn{loop: l, fd: fd, local: local, remote: remote}
+	c.in.wake, c.out.wake = make(chan struct{}, 1), make(chan struct{}, 1)
+	return c
+}
+
+// use begins a system call, and is false when the connection was closed.
+func (c *Conn) use() bool {
+	for {
+		n := c.uses.Load()
+		if n >= closing {
+			return false
+		}
+		if c.uses.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (c *Conn) unuse() {
+	if c.uses.Add(-1) == closing {
+		c.loop.mu.Lock()
+		c.loop.remove(c.fd)
+		c.loop.mu.Unlock()
+		_ = unix.Close(c.fd)
+	}
+}
+
+// happened is called by the loop with what epoll says.
+func (c *Conn) happened(events uint32) {
+	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.hungUp.Store(true)
+	}
+	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.in.happened()
+	}
+	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.out.happened()
+	}
+}
+
+func (s *side) happened() {
+	s.ready.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.mode {
+	case waiting:
+		s.hand()
+	case idle:
+		s.mode = stepping
+		s.mu.Unlock()
+		stays := s.step()
+		s.mu.Lock()
+		s.mode = idle
+		if !stays || s.end() != nil {
+			s.hand()
+		}
+	case owned, stepping:
+	}
+}
+
+// hand gives the side back to its goroutine.
+func (s *side) hand() {
+	s.mode = owned
+	s.wake <- struct{}{}
+}
+
+// end is why the side can no longer be waited for.
+func (s *side) end() error {
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.expired:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+func (s *side) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end()
+}
+
+// wait returns when the side is ready, or has ended.
+func (s *side) wait() error {
+	s.mu.Lock()
+	if err := s.end(); err != nil || s.ready.Load() {
+		s.mu.Unlock()
+		return err
+	}
+	s.mode = waiting
+	s.mu.Unlock()
+	<-s.wake
+	return s.ended()
+}
+
+// Idle returns when there may be something to read, or with why there never will
+// be. Until then, step is called on the loop whenever something has come: it must
+// not block, and is to return true if it has taken all there was, as Drained
+// says, and the caller need not be woken. What it does happens before Idle
+// returns. The caller must not have left anything to be done.
+func (c *Conn) Idle(step func() bool) error {
+	s := &c.in
+	s.mu.Lock()
+	if err := s.end(); err != nil || !c.drained || c.err != nil || s.ready.Load() {
+		s.mu.Unlock()
+		return err
+	}
+	s.step, s.mode = step, idle
+	s.mu.Unlock()
+	<-s.wake
+	return s.ended()
+}
+
+// Drained reports whether the last read took all that had come by then.
+func (c *Conn) Drained() bool { return c.drained }
+
+// TryRead reads what is there: none is no error.
+func (c *Conn) TryRead(b []byte) (int, error) {
+	if err := c.err; err != nil {
+		return 0, err
+	}
+	if !c.use() {
+		return 0, net.ErrClosed
+	}
+	defer c.unuse()
+	c.in.ready.Store(false)
+	for {
+		n, errno := recv(c.fd, b)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			c.drained = true
+			return 0, nil
+		case errno != 0:
+			c.err = os.NewSyscallError("read", errno)
+			return 0, c.err
+		case n == 0 && len(b) > 0:
+			c.err = io.EOF
+			return 0, c.err
+		}
+		c.drained = n < len(b) && !c.hungUp.Load()
+		return n, nil
+	}
+}
+
+// Read is [net.Conn]'s.
+func (c *Conn) Read(b []byte) (int, error) {
+	for {
+		if err := c.in.ended(); err != nil {
+			return 0, err
+		}
+		n, err := c.TryRead(b)
+		if n > 0 || err != nil || len(b) == 0 {
+			return n, err
+		}
+		if err := c.in.wait(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// TryWrite writes as much as can be written at once.
+func (c *Conn) TryWrite(b []byte) (int, error) {
+	if !c.use() {
+		return 0, net.ErrClosed
+	}
+	defer c.unuse()
+	c.out.ready.Store(false)
+	done := 0
+	for done < len(b) {
+		n, errno := send(c.fd, b[done:])
+		switch {
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return done, nil
+		case errno != 0:
+			return done, os.NewSyscallError("write", errno)
+		default:
+			done += n
+		}
+	}
+	return done, nil
+}
+
+// Write is [net.Conn]'s.
+func (c *Conn) Write(b []byte) (int, error) {
+	if err := c.out.ended(); err != nil {
+		return 0, err
+	}
+	done, err := c.TryWrite(b)
+	if err != nil || done == len(b) {
+		return done, err
+	}
+	return c.writeSlowly(b, done)
+}
+
+// writeSlowly writes what is left when the other end does not take it so fast.
+func (c *Conn) writeSlowly(b []byte, done int) (int, error) {
+	if !c.use() {
+		return done, net.ErrClosed
+	}
+	defer c.unuse()
+	if err := c.loop.want(c, true); err != nil {
+		return done, err
+	}
+	for {
+		n, err := c.TryWrite(b[done:])
+		if done += n; err != nil || done == len(b) {
+			return done, errors.Join(err, c.loop.want(c, false))
+		}
+		if err := c.out.wait(); err != nil {
+			_ = c.loop.want(c, false)
+			return done, err
+		}
+	}
+}
+
+// Close is [net.Conn]'s: who waits for the connection is woken.
+func (c *Conn) Close() error {
+	if !c.use() {
+		return net.ErrClosed
+	}
+	defer c.unuse()
+	for {
+		n := c.uses.Load()
+		if n >= closing {
+			return net.ErrClosed
+		}
+		if c.uses.CompareAndSwap(n, n+closing) {
+			break
+		}
+	}
+	for _, s := range []*side{&c.in, &c.out} {
+		s.change(func() { s.closed = true; s.stopTimer() })
+	}
+	return nil
+}
+
+// change changes whether a side has ended, and wakes who waits for it if it has.
+func (s *side) change(to func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to()
+	if s.end() != nil && (s.mode == waiting || s.mode == idle) {
+		s.hand()
+	}
+}
+
+func (s *side) stopTimer() {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+}
+
+// CloseWrite ends what is sent: the other end reads to the end.
+func (c *Conn) CloseWrite() error {
+	if !c.use() {
+		return net.ErrClosed
+	}
+	defer c.unuse()
+	return os.NewSyscallError("shutdown", unix.Shutdown(c.fd, unix.SHUT_WR))
+}
+
+// LocalAddr is [net.Conn]'s.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is [net.Conn]'s.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline is [net.Conn]'s.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline is [net.Conn]'s; it ends [Conn.Idle] too.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.in.setDeadline(t) }
+
+// SetWriteDeadline is [net.Conn]'s.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.out.setDeadline(t) }
+
+func (s *side) setDeadline(t time.Time) (err error) {
+	s.change(func() {
+		if s.closed {
+			err = net.ErrClosed
+			return
+		}
+		s.stopTimer()
+		s.epoch++
+		epoch, left := s.epoch, time.Until(t)
+		s.expired = !t.IsZero() && left <= 0
+		if !t.IsZero() && left > 0 {
+			s.timer = time.AfterFunc(left, func() {
+				s.change(func() { s.expired = s.expired || s.epoch == epoch })
+			})
+		}
+	})
+	return err
+}
+
+func recv(fd int, b []byte) (int, syscall.Errno) { return raw(unix.SYS_RECVFROM, fd, b, unix.MSG_DONTWAIT) }
+
+func send(fd int, b []byte) (int, syscall.Errno) {
+	return raw(unix.SYS_SENDTO, fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+}
