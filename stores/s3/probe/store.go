@@ -1,0 +1,279 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// store sends a probe's requests, and knows what it made.
+type store struct {
+	config  Config
+	core    minio.Core
+	http    *http.Client
+	folder  string
+	release func()
+
+	mu      sync.Mutex
+	keys    []string
+	uploads map[string]string // key by id
+}
+
+func newStore(client *minio.Client, config Config) (*store, error) {
+	s := &store{
+		config: config, core: minio.Core{Client: client},
+		folder: Prefix + strings.ToLower(rand.Text()) + "/", uploads: map[string]string{},
+		http: &http.Client{Transport: config.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // the signature is for this address
+		}},
+		release: func() {},
+	}
+	if config.Transport == nil {
+		transport, err := minio.DefaultTransport(client.EndpointURL().Scheme == "https")
+		if err != nil {
+			return nil, fmt.Errorf("probe: make transport: %w", err)
+		}
+		s.http.Transport, s.release = transport, transport.CloseIdleConnections
+	}
+	return s, nil
+}
+
+// preflight sees whether the bucket can be probed at all.
+func (s *store) preflight(ctx context.Context) error {
+	_, _, got := s.read(ctx, s.folder+"nothing")
+	switch {
+	case got.absent():
+		return nil
+	case got.status == http.StatusForbidden:
+		return fmt.Errorf("probe bucket %q: %w; a user without s3:ListBucket cannot see that a key is not there", s.config.Bucket, got.err)
+	case got.err != nil:
+		return fmt.Errorf("probe bucket %q: %w", s.config.Bucket, got.err)
+	}
+	return fmt.Errorf("probe bucket %q: it has the object %q, which nobody can have made", s.config.Bucket, s.folder+"nothing")
+}
+
+// fresh is a key that has never been used.
+func (s *store) fresh() string {
+	key := s.folder + strings.ToLower(rand.Text())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys = append(s.keys, key)
+	return key
+}
+
+// fill is the content of one write, by which it is known again. All are of one
+// size.
+func fill() string { return "fenceproxy probe, may be deleted: " + rand.Text() }
+
+// condition is what a request says of the state that it acts on; at most one
+// field is set.
+type condition struct {
+	absent bool   // If-None-Match: *
+	match  string // If-Match: this ETag
+}
+
+func (c condition) header() http.Header {
+	h := http.Header{}
+	switch {
+	case c.absent:
+		h.Set("If-None-Match", "*")
+	case c.match != "":
+		h.Set("If-Match", `"`+c.match+`"`)
+	}
+	return h
+}
+
+func (c condition) options() minio.PutObjectOptions {
+	var o minio.PutObjectOptions
+	switch {
+	case c.absent:
+		o.SetMatchETagExcept("*")
+	case c.match != "":
+		o.SetMatchETag(c.match)
+	}
+	return o
+}
+
+// answer is what the store answered: 2xx if err is nil.
+type answer struct {
+	status int // 0 if it did not
+	etag   string
+	err    error
+}
+
+func (a answer) absent() bool { return a.status == http.StatusNotFound && a.code() != "NoSuchBucket" }
+
+func (a answer) refused() bool { return a.status == http.StatusPreconditionFailed }
+
+// conflict is Amazon's answer to a write that lost to one at the same time.
+func (a answer) conflict() bool { return a.status == http.StatusConflict }
+
+// tells says whether the answer says anything about conditions.
+func (a answer) tells() bool {
+	return a.err == nil || a.status >= 400 && a.status < 500 && a.status != http.StatusForbidden &&
+		a.status != http.StatusTooManyRequests || a.status == http.StatusNotImplemented
+}
+
+func (a answer) code() string {
+	var response minio.ErrorResponse
+	if errors.As(a.err, &response) {
+		return response.Code
+	}
+	return ""
+}
+
+// String is the status and the code of S3, or what went wrong.
+func (a answer) String() string {
+	switch {
+	case a.err == nil:
+		return "done"
+	case a.status == 0:
+		return a.err.Error()
+	case a.code() == "":
+		return fmt.Sprint(a.status)
+	default:
+		return fmt.Sprintf("%d %s", a.status, a.code())
+	}
+}
+
+func answered(etag string, err error) answer {
+	if err == nil {
+		return answer{status: http.StatusOK, etag: strings.Trim(etag, `"`)}
+	}
+	a := answer{err: err}
+	var response minio.ErrorResponse
+	if errors.As(err, &response) {
+		a.status = response.StatusCode
+	}
+	return a
+}
+
+// limit bounds one request.
+func (s *store) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.config.Timeout)
+}
+
+func (s *store) put(ctx context.Context, key, content string, c condition) answer {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	info, err := s.core.PutObject(ctx, s.config.Bucket, key, strings.NewReader(content), int64(len(content)), "", "", c.options())
+	return answered(info.ETag, err)
+}
+
+// upload is a multipart upload that only has to be completed.
+type upload struct {
+	id    string
+	parts []minio.CompletePart
+}
+
+func (s *store) stage(ctx context.Context, key, content string) (upload, answer) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	id, err := s.core.NewMultipartUpload(ctx, s.config.Bucket, key, minio.PutObjectOptions{})
+	if err != nil {
+		return upload{}, answered("", err)
+	}
+	s.mu.Lock()
+	s.uploads[id] = key
+	s.mu.Unlock()
+	part, err := s.core.PutObjectPart(ctx, s.config.Bucket, key, id, 1, strings.NewReader(content), int64(len(content)), minio.PutObjectPartOptions{})
+	return upload{id, []minio.CompletePart{{PartNumber: 1, ETag: part.ETag}}}, answered("", err)
+}
+
+func (s *store) complete(ctx context.Context, key string, u upload, c condition) answer {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	info, err := s.core.CompleteMultipartUpload(ctx, s.config.Bucket, key, u.id, u.parts, c.options())
+	if err == nil {
+		s.mu.Lock()
+		delete(s.uploads, u.id)
+		s.mu.Unlock()
+	}
+	return answered(info.ETag, err)
+}
+
+func (s *store) abort(ctx context.Context, key, id string) answer {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	err := s.core.AbortMultipartUpload(ctx, s.config.Bucket, key, id)
+	if err == nil {
+		s.mu.Lock()
+		delete(s.uploads, id)
+		s.mu.Unlock()
+	}
+	return answered("", err)
+}
+
+// read reads an object, as a whole unless opts say otherwise.
+func (s *store) read(ctx context.Context, key string, opts ...minio.GetObjectOptions) (content, etag string, a answer) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, key, append(opts, minio.GetObjectOptions{})[0])
+	if err != nil {
+		return "", "", answered("", err)
+	}
+	defer body.Close()
+	text, err := io.ReadAll(body)
+	a = answered(info.ETag, err)
+	return string(text), a.etag, a
+}
+
+func (s *store) head(ctx context.Context, key string) answer {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	info, err := s.core.StatObject(ctx, s.config.Bucket, key, minio.StatObjectOptions{})
+	return answered(info.ETag, err)
+}
+
+// raw sends what minio-go has no call for, by a presigned URL whose signature
+// covers the headers, and returns what was answered.
+func (s *store) raw(ctx context.Context, method, key string, query url.Values, header http.Header, body []byte) (string, answer) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	u, err := s.core.PresignHeader(ctx, method, s.config.Bucket, key, 5*time.Minute, query, header)
+	if err != nil {
+		return "", answered("", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return "", answered("", err)
+	}
+	req.Header, req.GetBody = header, nil // sent once
+	res, err := s.http.Do(req)
+	if err != nil {
+		return "", answered("", redacted(err))
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return "", answered("", err)
+	}
+	// An error may come with status 200: it was decided while the copy went on.
+	failure := minio.ErrorResponse{StatusCode: res.StatusCode}
+	if res.StatusCode >= 300 || bytes.Contains(text, []byte("<Error>")) && method == http.MethodPut {
+		_ = xml.Unmarshal(text, &failure) // without one, the status tells
+		failure.StatusCode = res.StatusCode
+		return string(text), answer{status: res.StatusCode, err: failure}
+	}
+	return string(text), answer{status: res.StatusCode}
+}
+
+// redacted takes away the URL, which has a signature in it.
+func redacted(err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
