@@ -25,14 +25,24 @@ func (s *store) cleanUp(ctx context.Context) (left []string) {
 	defer s.release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaningTime)
 	defer cancel()
-	// Again, in case that a request which was given up arrived meanwhile.
-	for range 3 {
+	poll := time.NewTicker(200 * time.Millisecond)
+	defer poll.Stop()
+	// Until nothing is found: a request that was given up may arrive late, and a
+	// listing may lag behind.
+	for {
 		var found bool
-		if left, found = s.sweep(ctx); !found {
-			break
+		if left, found = s.sweep(ctx); len(left) > 0 || !found && len(s.made) == 0 {
+			return left
+		}
+		if found {
+			continue
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return slices.Sorted(maps.Keys(s.made))
 		}
 	}
-	return left
 }
 
 // sweep removes what it finds, and says whether it found anything.
@@ -46,7 +56,7 @@ func (s *store) sweep(ctx context.Context) (left []string, found bool) {
 	for object := range s.listed(ctx) {
 		found = true
 		err := s.core.RemoveObject(ctx, s.config.Bucket, object.key, minio.RemoveObjectOptions{VersionID: object.version})
-		if a := answered("", err); err != nil && !a.absent() {
+		if a := s.unmakes(object.key, answered("", err)); err != nil && !a.absent() {
 			left = append(left, object.key)
 		}
 	}
@@ -101,7 +111,7 @@ func (s *store) listed(ctx context.Context) map[version]bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range s.keys {
+	for key := range s.made {
 		found[version{key: key}] = true
 	}
 	return found

@@ -35,7 +35,7 @@ func copyObject(s *store) writer {
 			header := c.header()
 			header.Set("X-Amz-Copy-Source", "/"+s.config.Bucket+"/"+(&url.URL{Path: source}).EscapedPath())
 			_, a := s.raw(ctx, http.MethodPut, key, nil, header, nil)
-			return a
+			return s.makes(key, a)
 		}, a
 	}}
 }
@@ -132,7 +132,7 @@ func (s *store) refused(ctx context.Context, key, before string, a answer) (Resu
 	case a.refused(), before == "" && a.absent():
 		return Honoured, a.String()
 	case a.err == nil:
-		return Violated, "answered as done, and was not"
+		return Violated, "answered as done"
 	default:
 		return s.denied(a)
 	}

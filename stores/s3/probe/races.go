@@ -73,14 +73,19 @@ func (s *store) round(ctx context.Context, create bool, writers []writer) (Resul
 	return judge(racers, got)
 }
 
-// prepare has everything ready that is not part of the race, at once too.
+// prepare has everything ready that is not part of the race, in parallel too.
 func prepare(ctx context.Context, key string, racers []racer, writers []writer) answer {
 	var all sync.WaitGroup
 	failed := make([]answer, len(racers))
 	for i := range racers {
 		all.Go(func() {
 			racers[i].content = fill()
-			racers[i].send, failed[i] = writers[i%len(writers)].prepare(ctx, key, racers[i].content)
+			for range attempts {
+				racers[i].send, failed[i] = writers[i%len(writers)].prepare(ctx, key, racers[i].content)
+				if failed[i].err == nil || ctx.Err() != nil {
+					break
+				}
+			}
 		})
 	}
 	all.Wait()

@@ -44,8 +44,8 @@ func (s *store) etagAgrees(ctx context.Context, w writer) (Result, string) {
 		return Violated, fmt.Sprintf("%s answers %q, GET %q, HEAD %q", w.operation, made.etag, got, head.etag)
 	}
 	if a := s.put(ctx, key, fill(), condition{match: made.etag}); a.err != nil {
-		_, said := s.denied(a)
-		return Violated, "overwrite by it: " + said
+		result, said := s.denied(a)
+		return result, "overwrite by it: " + said
 	}
 	return Honoured, "they agree"
 }
@@ -183,17 +183,18 @@ func (s *store) listAfterWrite(ctx context.Context, put writer) (Result, string)
 	}
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	got, err := s.core.ListObjectsV2(s.config.Bucket, key, "", "", "", 2)
-	switch {
-	case err != nil:
-		return Unknown, answered("", err).String()
-	case ctx.Err() != nil:
-		return Unknown, ctx.Err().Error()
-	case len(got.Contents) != 1 || got.Contents[0].Key != key:
-		return Violated, fmt.Sprintf("lists %d objects", len(got.Contents))
+	listed := 0
+	for o := range s.core.Client.ListObjects(ctx, s.config.Bucket, minio.ListObjectsOptions{Prefix: key}) {
+		listed++
+		if o.Err != nil {
+			return Unknown, answered("", o.Err).String()
+		}
+		if etag := answered(o.ETag, nil).etag; etag != now.etag {
+			return Violated, fmt.Sprintf("lists the ETag %q, PutObject answered %q", etag, now.etag)
+		}
 	}
-	if etag := answered(got.Contents[0].ETag, nil).etag; etag != now.etag {
-		return Violated, fmt.Sprintf("lists the ETag %q, PutObject answered %q", etag, now.etag)
+	if listed != 1 {
+		return Violated, fmt.Sprintf("lists %d objects", listed)
 	}
 	return Honoured, "seen at once"
 }

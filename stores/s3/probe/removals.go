@@ -87,7 +87,7 @@ func removalsOf(s *store, put writer, r remover) []check {
 			if made.err != nil {
 				return Unknown, "make an object: " + made.String()
 			}
-			a := r.remove(ctx, key, made.etag)
+			a := s.unmakes(key, r.remove(ctx, key, made.etag))
 			_, _, read := s.read(ctx, key)
 			switch {
 			case a.err != nil:
@@ -107,10 +107,11 @@ func removalsOf(s *store, put writer, r remover) []check {
 			if before.err != nil || now.err != nil {
 				return Unknown, "make an object: " + before.String() + ", " + now.String()
 			}
-			return s.refused(ctx, key, second, r.remove(ctx, key, before.etag))
+			return s.refused(ctx, key, second, s.unmakes(key, r.remove(ctx, key, before.etag)))
 		}},
 		{row("absent", "If-Match is refused where nothing is"), func(ctx context.Context) (Result, string) {
-			return s.refused(ctx, s.fresh(), "", r.remove(ctx, s.fresh(), noETag))
+			key := s.fresh()
+			return s.refused(ctx, key, "", r.remove(ctx, key, noETag))
 		}},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,14 +27,14 @@ type store struct {
 	release func()
 
 	mu      sync.Mutex
-	keys    []string
-	uploads map[string]string // key by id
+	made    map[string]bool   // keys of objects that are there
+	uploads map[string]string // key by id, of those that are not complete
 }
 
 func newStore(client *minio.Client, config Config) (*store, error) {
 	s := &store{
 		config: config, core: minio.Core{Client: client},
-		folder: Prefix + strings.ToLower(rand.Text()) + "/", uploads: map[string]string{},
+		folder: Prefix + strings.ToLower(rand.Text()) + "/", made: map[string]bool{}, uploads: map[string]string{},
 		http: &http.Client{Transport: config.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // the signature is for this address
 		}},
@@ -64,12 +65,26 @@ func (s *store) preflight(ctx context.Context) error {
 }
 
 // fresh is a key that has never been used.
-func (s *store) fresh() string {
-	key := s.folder + strings.ToLower(rand.Text())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys = append(s.keys, key)
-	return key
+func (s *store) fresh() string { return s.folder + strings.ToLower(rand.Text()) }
+
+// makes remembers that there is an object, if there is.
+func (s *store) makes(key string, a answer) answer {
+	if a.err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.made[key] = true
+	}
+	return a
+}
+
+// unmakes forgets an object, if it is gone.
+func (s *store) unmakes(key string, a answer) answer {
+	if a.err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.made, key)
+	}
+	return a
 }
 
 // fill is the content of one write, by which it is known again. All are of one
@@ -119,10 +134,15 @@ func (a answer) refused() bool { return a.status == http.StatusPreconditionFaile
 // conflict is Amazon's answer to a write that lost to one at the same time.
 func (a answer) conflict() bool { return a.status == http.StatusConflict }
 
-// tells says whether the answer says anything about conditions.
+// tells says whether the answer says anything about conditions: not if it comes
+// of a policy, of how busy the store is, or of another request.
 func (a answer) tells() bool {
-	return a.err == nil || a.status >= 400 && a.status < 500 && a.status != http.StatusForbidden &&
-		a.status != http.StatusTooManyRequests || a.status == http.StatusNotImplemented
+	switch a.status {
+	case 0, http.StatusForbidden, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return a.err == nil
+	default:
+		return a.status < 500 || a.status == http.StatusNotImplemented
+	}
 }
 
 func (a answer) code() string {
@@ -141,7 +161,7 @@ func (a answer) String() string {
 	case a.status == 0:
 		return a.err.Error()
 	case a.code() == "":
-		return fmt.Sprint(a.status)
+		return strconv.Itoa(a.status)
 	default:
 		return fmt.Sprintf("%d %s", a.status, a.code())
 	}
@@ -168,7 +188,7 @@ func (s *store) put(ctx context.Context, key, content string, c condition) answe
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	info, err := s.core.PutObject(ctx, s.config.Bucket, key, strings.NewReader(content), int64(len(content)), "", "", c.options())
-	return answered(info.ETag, err)
+	return s.makes(key, answered(info.ETag, err))
 }
 
 // upload is a multipart upload that only has to be completed.
@@ -200,7 +220,7 @@ func (s *store) complete(ctx context.Context, key string, u upload, c condition)
 		delete(s.uploads, u.id)
 		s.mu.Unlock()
 	}
-	return answered(info.ETag, err)
+	return s.makes(key, answered(info.ETag, err))
 }
 
 func (s *store) abort(ctx context.Context, key, id string) answer {
