@@ -112,6 +112,30 @@ func testServer(t *testing.T, client *minio.Client, bucket string, others []stri
 	}
 }
 
+func TestReportJSON(t *testing.T) {
+	t.Parallel()
+	report := &probe.Report{Endpoint: "http://h", Bucket: "b", Took: time.Second, Rows: []probe.Row{
+		{Name: "PutObject/x", Operation: "PutObject", Asked: "a", Answer: "done", Result: probe.Honoured, Framed: true},
+		{Name: "y", Operation: "CopyObject", Asked: "a", Answer: "ignored", Result: probe.Violated},
+	}}
+	want := `{"endpoint":"http://h","bucket":"b","framed":true,"milliseconds":1000,"checks":[` +
+		`{"name":"PutObject/x","operation":"PutObject","asked":"a","answer":"done","result":"honoured","framed":true},` +
+		`{"name":"y","operation":"CopyObject","asked":"a","answer":"ignored","result":"violated","framed":false}],"left":[]}`
+	if got, err := json.Marshal(report); err != nil || string(got) != want {
+		t.Errorf("%s, %v\nwant %s", got, err, want)
+	}
+	for _, result := range []probe.Result{probe.Unknown, probe.Violated} {
+		report.Rows[0].Result = result
+		var unfit *probe.UnfitError
+		if err := report.Framed(); !errors.As(err, &unfit) || len(unfit.Rows) != 1 || !strings.Contains(err.Error(), `bucket "b"`) {
+			t.Errorf("verdict with %v: %v", result, err)
+		}
+	}
+	if err := (&probe.Report{Rows: report.Rows[1:]}).Framed(); err == nil {
+		t.Error("a report without what the layout rests on: fit")
+	}
+}
+
 // Nothing is left of a probe that is interrupted, wherever that is.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
