@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 var (
 	benchRounds = flag.Int("pgbench-rounds", 5, "rounds of BenchmarkPgbench")
 	benchTime   = flag.Duration("pgbench-time", 5*time.Second, "time of one run of pgbench")
+	benchCells  = flag.String("pgbench-cells", ".", "regular expression of the rows of BenchmarkPgbench, such as update/32")
 )
 
 const pgbenchUpdate = `\set aid random(1, 100000)
@@ -44,8 +46,28 @@ type sample struct {
 // BenchmarkPgbench compares, in turn and on one server: the server itself,
 // PgBouncer in session mode, the proxy with the fence on, and the proxy for a
 // session without a token that may do everything. It prints a table of medians.
+// The server does not wait for the disk, but in the work update-fsync, where it
+// writes as in production.
 func BenchmarkPgbench(b *testing.B) {
-	server := testenv.Postgres(b)
+	update := filepath.Join(b.TempDir(), "update.sql")
+	if err := os.WriteFile(update, []byte(pgbenchUpdate), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	shared := testenv.Postgres(b)
+	fmt.Printf("\nPostgreSQL %d, %d rounds of %v, pgbench -M prepared; throughput as a ratio to PgBouncer in the same round: median [min-max]\n\n",
+		shared.Major(), *benchRounds, *benchTime)
+	fmt.Println("| work | clients | direct | fenced | allowed | PgBouncer tps | p50 / p99 direct | PgBouncer | fenced | allowed |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
+	for b.Loop() {
+		compareWork(b, shared, "-S", "-S")
+		compareWork(b, shared, "update", "-f", update)
+		compareWork(b, testenv.StartPostgres(b, testenv.PostgresConfig{Fsync: true}), "update-fsync", "-f", update)
+	}
+}
+
+// compareWork prints the rows of one work on one server.
+func compareWork(b *testing.B, server *testenv.PostgresServer, work string, args ...string) {
+	b.Helper()
 	sc := newBenchScene(b, server)
 	ways := []way{
 		{name: "direct", dsn: sc.url},
@@ -54,22 +76,9 @@ func BenchmarkPgbench(b *testing.B) {
 		{name: "allowed", dsn: sc.proxy(b, Allow)},
 	}
 	sc.pgbench(b, ways[0], "-i", "-s", "1", "-q")
-	update := filepath.Join(b.TempDir(), "update.sql")
-	if err := os.WriteFile(update, []byte(pgbenchUpdate), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	fmt.Printf("\nPostgreSQL %d, %d rounds of %v, pgbench -M prepared; throughput as a ratio to PgBouncer in the same round: median [min-max]\n\n",
-		server.Major(), *benchRounds, *benchTime)
-	fmt.Println("| work | clients | direct | fenced | allowed | PgBouncer tps | p50 / p99 direct | PgBouncer | fenced | allowed |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
-	for b.Loop() {
-		for _, work := range []struct {
-			name string
-			args []string
-		}{{"-S", []string{"-S"}}, {"update", []string{"-f", update}}} {
-			for _, clients := range []int{1, 8, 32} {
-				sc.compare(b, work.name, clients, ways, work.args)
-			}
+	for _, clients := range []int{1, 8, 32} {
+		if regexp.MustCompile(*benchCells).MatchString(fmt.Sprintf("%s/%d", work, clients)) {
+			sc.compare(b, work, clients, ways, args)
 		}
 	}
 }

@@ -146,7 +146,10 @@ func (s *session) sort(rest []byte, onLoop bool) replies {
 		r.drop = answer.Do != gate.Relay
 	}
 	if r.settled = s.machine.Settled(); r.settled {
-		s.idleFrom, s.telling = time.Now(), true
+		s.telling = true
+		if s.machine.InBlock() {
+			s.idleFrom = time.Now()
+		}
 	}
 	if s.waiting {
 		select {

@@ -7,8 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"strconv"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +35,9 @@ const (
 	refuseTimeLimit  = 5 * time.Second // for a client to take its refusal
 	maxAcceptBackoff = time.Second
 	progressInterval = 5 * time.Second // of Shutdown's log lines
+	// A core relays more than another one's worth of backends can answer, and the
+	// fewer loops there are, the more each finds to do when it is woken.
+	coresPerLoop = 2
 )
 
 // errDraining ends handshakes when the server shuts down.
@@ -86,8 +88,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{log: config.Logger, metrics: config.Metrics, serves: make(map[*serving]struct{})}
-	n, _ := strconv.Atoi(os.Getenv("LOOPS"))
-	s.loops = make([]poll.Loop, max(1, n))
+	s.loops = make([]poll.Loop, max(1, runtime.GOMAXPROCS(0)/coresPerLoop))
 	s.config.Store(config)
 	s.session = s.serve
 	s.drain, s.startDrain = context.WithCancelCause(context.Background())

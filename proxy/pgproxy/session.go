@@ -36,7 +36,7 @@ type session struct {
 	machine  *gate.Machine
 	waiting  bool      // up waits for wake
 	exchange *exchange // of the proxy's own that is under way
-	idleFrom time.Time // since when nothing has been under way
+	idleFrom time.Time // since when nothing has been under way in its block
 	opened   bool      // the client has been told that it may begin
 	telling  bool      // down has looked at what it has not written yet: perhaps the reply to a COMMIT
 	draining bool

@@ -159,21 +159,29 @@ func (s *side) wait() error {
 }
 
 // Idle returns when there may be something to read, or with why there never will
-// be. Until then, step is called on the loop whenever something has come: it must
-// not block, and is to return true if it has taken all there was, as Drained
-// says, and the caller need not be woken. What it does happens before Idle
+// be. Until then, step is called whenever something has come, mostly on the loop:
+// it must not block, and is to return true if it has taken all there was, as
+// Drained says, and the caller need not go on. What it does happens before Idle
 // returns. The caller must not have left anything to be done.
 func (c *Conn) Idle(step func() bool) error {
 	s := &c.in
-	s.mu.Lock()
-	if err := s.end(); err != nil || !c.drained || c.err != nil || s.ready.Load() {
+	for {
+		s.mu.Lock()
+		if err := s.end(); err != nil || c.err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		if c.drained && !s.ready.Load() {
+			s.step, s.mode = step, idle
+			s.mu.Unlock()
+			<-s.wake
+			return s.ended()
+		}
 		s.mu.Unlock()
-		return err
+		if !step() {
+			return nil
+		}
 	}
-	s.step, s.mode = step, idle
-	s.mu.Unlock()
-	<-s.wake
-	return s.ended()
 }
 
 // Drained reports whether the last read took all that had come by then.
