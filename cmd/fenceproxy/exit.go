@@ -41,17 +41,20 @@ func exitCodes() *cobra.Command {
        show what it must
    64  bad usage: an unknown command or flag, a missing argument or URL, or a
        question that nobody can answer (give --yes)
-   66  not found: no such resource, or no such config file (serve)
-   69  unreachable: Postgres or the lock service does not answer, has no such
-       database, or, where the demo is to start it, is not on this machine
+   66  not found: no such resource, no such config file (serve), or no such
+       bucket
+   69  unreachable: Postgres, the lock service or the S3 store does not answer,
+       has no such database, or, where the demo is to start it, is not on this
+       machine
    75  not in time: somebody else holds the lock (exec --wait), or older
        transactions are in the way of a claim (exec --claim-wait)
    76  lost: the lease is over, and the command that ran under it was ended (exec)
-   77  denied: a wrong password, a role that may not do this, or a resource that
-       refuses the token
+   77  denied: a wrong password or key, a role that may not do this, or a
+       resource that refuses the token
    78  schema: fence is not installed, is older than this program needs, or
-       does not work on this server; or config: a mistake in the file, or an
-       address in it that cannot be listened at (serve)
+       does not work on this server; config: a mistake in the file, or an
+       address in it that cannot be listened at (serve); or something else
+       that no fence can do without (doctor)
   126  the command is there and cannot be run (exec)
   127  the command is not there (exec)
   130  stopped by SIGINT (Ctrl-C)

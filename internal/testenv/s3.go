@@ -123,7 +123,7 @@ func (s *S3Server) Bucket(tb testing.TB) string {
 	if err != nil {
 		tb.Fatalf("testenv: client of %s: %v", s.name, err)
 	}
-	name := strings.ReplaceAll(freshName("fence"), "_", "-")
+	name := strings.ReplaceAll(freshName("s3"), "_", "-")
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	if err := client.MakeBucket(ctx, name, minio.MakeBucketOptions{Region: s.Region}); err != nil {

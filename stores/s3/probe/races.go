@@ -33,7 +33,10 @@ func (s *store) race(ctx context.Context, create bool, writers []writer) (result
 			return result, said
 		}
 	}
-	return result, fmt.Sprintf("%s, in %d rounds", said, s.config.Rounds)
+	if s.config.Rounds > 1 {
+		said += fmt.Sprintf(", in the last of %d rounds", s.config.Rounds)
+	}
+	return result, said
 }
 
 // racer is one of those who write at once.

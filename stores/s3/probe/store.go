@@ -56,7 +56,7 @@ func (s *store) preflight(ctx context.Context) error {
 	switch {
 	case got.absent():
 		return nil
-	case got.status == http.StatusForbidden:
+	case got.code() == "AccessDenied":
 		return fmt.Errorf("probe bucket %q: %w; a user without s3:ListBucket cannot see that a key is not there", s.config.Bucket, got.err)
 	case got.err != nil:
 		return fmt.Errorf("probe bucket %q: %w", s.config.Bucket, got.err)

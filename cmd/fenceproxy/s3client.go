@@ -1,0 +1,142 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+)
+
+// s3Help is what all commands that talk to a store say of it.
+const s3Help = `Keys and region come from where the aws command has them in the environment:
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN (unless that is a
+fencing token), AWS_REGION or AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 or
+AWS_ENDPOINT_URL, AWS_CA_BUNDLE.`
+
+// s3Flags adds to a command what names a bucket.
+func s3Flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.String("endpoint", "", "URL of the store, https://host:port (default: the environment's AWS_ENDPOINT_URL, or Amazon's)")
+	flags.String("bucket", "", "name of the bucket")
+	flags.String("region", "", "region of the bucket (default: the environment's AWS_REGION, or us-east-1)")
+	flags.String("cacert", "", "file with the authorities that may have signed the store's certificate (default: the environment's AWS_CA_BUNDLE, or the system's)")
+	flags.Bool("virtual-host", false, "address the bucket as https://bucket.host (default: for Amazon, Google and Aliyun)")
+}
+
+// s3Bucket is a bucket that a command line names, and how to reach it.
+type s3Bucket struct {
+	name      string
+	endpoint  *url.URL
+	client    *minio.Client
+	transport *http.Transport
+}
+
+func (b *s3Bucket) close() { b.transport.CloseIdleConnections() }
+
+// s3Bucket reads the flags of s3Flags and the environment. It asks nobody. The
+// client tries nothing twice.
+func (p *program) s3Bucket(cmd *cobra.Command) (*s3Bucket, error) {
+	given := func(flag string, env ...string) (text, source string) {
+		if text, _ = cmd.Flags().GetString(flag); text != "" { // the flag is there
+			return text, "--" + flag
+		}
+		for _, name := range env {
+			if text = p.env(name); text != "" {
+				return text, name
+			}
+		}
+		return "", ""
+	}
+	b := &s3Bucket{}
+	if b.name, _ = given("bucket"); b.name == "" {
+		return nil, usage(cmd, "no bucket: give --bucket NAME")
+	}
+	text, source := given("endpoint", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+	if text == "" {
+		text = "https://s3.amazonaws.com"
+	}
+	endpoint, err := url.Parse(text)
+	if err != nil || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.Host == "" || endpoint.User != nil || strings.Trim(endpoint.Path, "/") != "" {
+		return nil, usage(cmd, "%s is not the URL of a store: it must read https://host:port, or http:// without TLS", source)
+	}
+	b.endpoint = endpoint
+	key, secret := p.env("AWS_ACCESS_KEY_ID"), p.env("AWS_SECRET_ACCESS_KEY")
+	if key == "" || secret == "" {
+		return nil, usage(cmd, "no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
+	region, _ := given("region", "AWS_REGION", "AWS_DEFAULT_REGION")
+	if region == "" {
+		region = "us-east-1"
+	}
+	if b.transport, err = minio.DefaultTransport(endpoint.Scheme == "https"); err != nil {
+		return nil, fmt.Errorf("make transport: %w", err)
+	}
+	if path, source := given("cacert", "AWS_CA_BUNDLE"); path != "" && endpoint.Scheme == "https" {
+		if b.transport.TLSClientConfig, err = trusting(path); err != nil {
+			return nil, usage(cmd, "%s: %v", source, err)
+		}
+	}
+	lookup := minio.BucketLookupAuto
+	if virtual, _ := cmd.Flags().GetBool("virtual-host"); virtual { // the flag is there
+		lookup = minio.BucketLookupDNS
+	}
+	b.client, err = minio.New(endpoint.Host, &minio.Options{
+		Creds:  credentials.NewStaticV4(key, secret, p.s3SessionToken()),
+		Secure: endpoint.Scheme == "https", Transport: b.transport, Region: region, BucketLookup: lookup, MaxRetries: 1,
+	})
+	if err != nil {
+		return nil, usage(cmd, "%s is not the URL of a store: %v", source, err)
+	}
+	return b, nil
+}
+
+// s3SessionToken is that of the user's own credentials. Under exec --s3 the
+// environment has the fencing token there, which is for proxies.
+func (p *program) s3SessionToken() string {
+	text := p.env("AWS_SESSION_TOKEN")
+	if _, err := guard.ParseList(text); err == nil {
+		return ""
+	}
+	return text
+}
+
+func trusting(path string) (*tls.Config, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("there is no certificate in %s", path)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+}
+
+// explain gives an error of the store an exit code, and words that say what to
+// do.
+func (b *s3Bucket) explain(err error) error {
+	var answer minio.ErrorResponse
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &answer):
+		return fail(exitUnreachable, "the store at %s: %w; check the endpoint, and that the store runs", b.endpoint, innermost(err))
+	case answer.Code == "NoSuchBucket":
+		return fail(exitNotFound, "there is no bucket %q at %s", b.name, b.endpoint)
+	case answer.StatusCode == http.StatusForbidden, answer.StatusCode == http.StatusUnauthorized:
+		return fail(exitDenied, "the store at %s: %w; check the keys, and what their user may do", b.endpoint, err)
+	case answer.StatusCode >= http.StatusInternalServerError:
+		return fail(exitUnreachable, "the store at %s: %w", b.endpoint, err)
+	}
+	return fail(exitFailure, "the store at %s: %w", b.endpoint, err)
+}
