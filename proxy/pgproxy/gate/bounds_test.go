@@ -47,3 +47,46 @@ func TestManySyncs(t *testing.T) {
 		}
 	}
 }
+
+// TestManyCopyDones: those of which the server has not said that it takes them
+// are bounded, and none is taken for the end of a copy that comes later.
+func TestManyCopyDones(t *testing.T) {
+	t.Parallel()
+	s := passSession(t)
+	for range 2 * maxCopies {
+		if got := s.client("c"); got != "forward" {
+			t.Fatalf("a CopyDone with nothing under way is answered by %s", got)
+		}
+	}
+	s.client("B - -")
+	for range maxCopies {
+		if got := s.client("c"); got != "forward" {
+			t.Fatalf("a CopyDone behind a Bind is answered by %s", got)
+		}
+	}
+	if got := s.client("c"); got != "flush" {
+		t.Errorf("a CopyDone behind %d more is answered by %s", maxCopies, got)
+	}
+	s.server("2")
+	if !s.Answered() {
+		t.Fatal("the Bind is not answered")
+	}
+	if got := s.client("c"); got != "forward" || len(s.copyEnded) != 0 {
+		t.Errorf("after the reply it is answered by %s, and %d are known", got, len(s.copyEnded))
+	}
+	s.query("COPY t FROM STDIN")
+	s.server("G")
+	if !s.copyIn {
+		t.Error("an old CopyDone is taken for the end of a later copy")
+	}
+}
+
+// TestVersionUnknown: a server that has not said its version counts as old.
+func TestVersionUnknown(t *testing.T) {
+	t.Parallel()
+	m := New(ReadOnly)
+	m.Resolved(Slow)
+	if s := (&session{t, m}); s.query("SELECT lo_create(1); COMMIT") != "refusal" {
+		t.Error("it is not taken for one where read-only can be lifted")
+	}
+}

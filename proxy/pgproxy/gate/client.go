@@ -8,8 +8,7 @@ func (m *Machine) Client(kind byte, body []byte) Verdict {
 	case 'X', 'H', 'p', 'd':
 		return Verdict{}
 	case 'c', 'f':
-		m.copyEnds()
-		return Verdict{}
+		return m.copyEnds()
 	case 'S':
 		return m.sync()
 	}
@@ -47,15 +46,24 @@ func (m *Machine) Client(kind byte, body []byte) Verdict {
 }
 
 // copyEnds takes CopyDone and CopyFail, which may come before it is known that
-// the server copies.
-func (m *Machine) copyEnds() {
+// the server copies. One that comes when nothing is under way ends nothing.
+func (m *Machine) copyEnds() Verdict {
 	switch {
 	case m.copyIn:
 		m.copyIn = false
-	case m.replies.boundaries > 0 || m.batch.began:
+	case m.replies.size == 0 || m.skipping:
+		m.copyEnded = m.copyEnded[:0]
+	case len(m.copyEnded) >= maxCopies:
+		return Verdict{Do: Flush}
+	default:
 		m.copyEnded = append(m.copyEnded, m.sent)
 	}
+	return Verdict{}
 }
+
+// maxCopies is of how many ends the server may not have said yet whether it
+// takes them: a client may send them as fast as it can, and they need no copy.
+const maxCopies = 4096
 
 // mustWait reports whether a batch cannot begin before replies have come.
 func (m *Machine) mustWait() bool {

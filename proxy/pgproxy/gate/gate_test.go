@@ -27,23 +27,30 @@ type session struct {
 	*Machine
 }
 
+// newMachine is one whose server has said that it is a new one.
+func newMachine(policy Policy) *Machine {
+	m := New(policy)
+	m.Server('S', []byte("server_version\x0018.1\x00"))
+	return m
+}
+
 func fastSession(t *testing.T) *session {
 	t.Helper()
-	m := New(ReadOnly)
+	m := newMachine(ReadOnly)
 	m.Resolved(Fast)
 	return &session{t, m}
 }
 
 func slowSession(t *testing.T) *session {
 	t.Helper()
-	m := New(ReadOnly)
+	m := newMachine(ReadOnly)
 	m.Resolved(Slow)
 	return &session{t, m}
 }
 
 func passSession(t *testing.T) *session {
 	t.Helper()
-	m := New(Allow)
+	m := newMachine(Allow)
 	m.Resolved(Pass)
 	return &session{t, m}
 }

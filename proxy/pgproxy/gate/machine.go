@@ -176,6 +176,7 @@ type batch struct {
 func New(policy Policy) *Machine {
 	return &Machine{
 		policy: policy, dirty: true, certain: true, prepared: true,
+		thaws:      true, // until the server says which version it is
 		statements: map[string]statement{}, portals: map[string]statement{},
 		unnamed: plain, portal: plain,
 	}

@@ -66,7 +66,7 @@ func tell(conversation []toServer) string {
 // whatever order order picks.
 func converse(t *testing.T, conversation []toServer, kind Kind, order *source, b *backend, staleAt int) *relay {
 	t.Helper()
-	r := &relay{m: New(ReadOnly), b: b, kind: kind}
+	r := &relay{m: newMachine(ReadOnly), b: b, kind: kind}
 	r.m.Resolved(kind)
 	next := 0
 	for stuck := 0; r.broken == "" && b.violation == "" && stuck < 4; {
