@@ -116,6 +116,9 @@ type Wish struct {
 	IfAbsent bool
 	// Legacy: an object that is not framed may be overwritten.
 	Legacy bool
+	// From: what belongs to this resource may be overwritten as well, and
+	// belongs to the grant's from then on.
+	From Digest
 }
 
 // Condition is what a request names so that it is carried out in one state of
@@ -140,8 +143,10 @@ func (g Grant) Decide(s State, w Wish) (Condition, error) {
 	if err := g.Token.MayWrite(); err != nil {
 		return Condition{}, err
 	}
-	if err := g.Admits(s); err != nil {
-		return Condition{}, err
+	if moves := w.From != (Digest{}) && w.From != g.resource && s.Header.Resource == w.From; !moves {
+		if err := g.Admits(s); err != nil {
+			return Condition{}, err
+		}
 	}
 	switch {
 	case s.Bare() && !w.Legacy:

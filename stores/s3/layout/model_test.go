@@ -52,7 +52,7 @@ type phase int8
 
 const (
 	idle    phase = iota
-	looked // has seen the key, and not sent yet
+	looked        // has seen the key, and not sent yet
 	waiting       // for the reply
 	unsure        // gave up waiting
 )

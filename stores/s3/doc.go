@@ -1,0 +1,82 @@
+// Package s3store reads and writes S3 objects under fencing tokens, so that
+// nothing a stale holder sends overwrites the work of a newer one, however late
+// it arrives.
+//
+// It works on every store that compares and swaps on PUT and on
+// CompleteMultipartUpload; `fenceproxy doctor s3` tells whether one does.
+//
+//	store, err := s3store.New(client, s3store.Config{Bucket: "app"})
+//	lease, err := locker.Acquire(ctx, "orders")
+//	err = store.Claim(ctx, lease.Token())      // right away, before anything is read
+//	info, err := store.Put(ctx, lease.Token(), "orders/1.json", body, size, s3store.PutOptions{})
+//	if errors.Is(err, guard.ErrStale) { … }    // the lock was lost, nothing was written
+//
+// Why a plain If-Match is no fence: the ETag of ordinary S3 is a hash of the
+// bytes, and an absent key has none. When bytes recur, or a key is deleted, a
+// request that an old holder sent minutes ago finds the state again that it
+// names, and is carried out. So an object is stored behind a header of 64 bytes
+// with the writer's number and 128 random bits in it, and a delete leaves a
+// tombstone: no state of a key ever comes back.
+//
+//	           first write                     write
+//	 absent ─────────────────► live, 33 ─────────────────► live, 34 ──┐
+//	   │                           ▲                         │  ▲     │ write
+//	   │ first delete              │ write            delete │  └─────┘
+//	   └──────────────────────► tombstone ◄──────────────────┘
+//
+//	 every arrow: one PUT or CompleteMultipartUpload that names the state it
+//	 starts from (If-Match: its ETag, or If-None-Match: *) and was decided on by
+//	 the number in it. Package layout decides; docs/s3-layout.md has the bytes.
+//
+// # What a write becomes
+//
+//	 reply                  another look at the key        outcome
+//	 ─────────────────────  ─────────────────────────────  ─────────────────────────
+//	 200                                                   applied
+//	 412, 409, 4xx, or the  a newer number                 guard.ErrStale, refused
+//	 body was not read      the caller's condition false   ErrPrecondition, not applied
+//	 to its end             a write of the same token      sent again for the new state,
+//	                                                       or ErrConflict, not applied
+//	                        an older number                ErrConflict, not applied
+//	 none, or 5xx           my nonce                       applied
+//	                        unchanged                      the same sent again: at most one
+//	                                                       of the two is carried out
+//	                        an older number                ErrConflict, not applied
+//	                        anything else                  unknown
+//
+// # Guarantees
+//
+// I1 key by key: once a write or delete of a key under number n has been
+// carried out, no write, upload, delete or copy under a lower one is ever
+// carried out there, whenever it was sent and whenever it arrives. I2: of every
+// error guard.OutcomeOf tells whether the object was written. I3: the current
+// holder is never refused, however many write at once; a compare-and-swap that
+// it loses to itself is tried again or reported as ErrConflict, never as stale.
+//
+// # What is not guaranteed
+//
+//   - Keys that the new holder has not written. A claim alone closes no key: a
+//     request of the old holder that is under way is still carried out at a key
+//     nobody has touched since. A claim does end the old holder's next start:
+//     the mark object of the resource refuses it.
+//   - A shared token's claim closes no key at all, for it writes none. Older
+//     writers are refused when they claim again, or use a store that has seen
+//     the claim.
+//   - Reads: a stale holder's are refused when they meet a newer number, as best
+//     effort. A read-modify-write must name what it read (PutOptions.IfMatch, the
+//     ETag of Object.Info): an older holder's write may land in between (I9).
+//   - Who goes around: a bare PUT or DELETE, a lifecycle rule that expires
+//     objects, a replication into the bucket. docs/guarantees.md has the policy
+//     that keeps them out.
+//   - Versions: Get sees the current one only.
+//
+// # What differs from bare minio-go
+//
+//   - PutOptions and GetOptions have what can be fenced. Object lock, SSE-C, parts
+//     by number and versions are not among it.
+//   - ETags and checksums are those of the framed object. ObjectInfo has no
+//     checksums, and its ETag is never the MD5 of the payload.
+//   - Keys below .fence/ are the fence's own.
+//   - A common prefix is listed even if only tombstones are under it.
+//   - A payload of unknown size may have at most 10,000 parts of Config.PartSize.
+package s3store

@@ -1,0 +1,264 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// GetOptions are the options of one read. The zero value reads all.
+type GetOptions struct {
+	// Offset is where in the payload to begin, in bytes; if it is negative,
+	// its last so many bytes are read.
+	Offset int64
+	// Length is how many bytes to read at most, 0 for all that follow. It must
+	// be 0 if Offset is negative.
+	Length int64
+	// IfMatch reads only the object with this ETag, else ErrPrecondition.
+	IfMatch string
+	// IfNoneMatch reads only if the ETag is another, else ErrNotModified.
+	IfNoneMatch string
+	// IfModifiedSince reads only what is newer, to the second, else
+	// ErrNotModified. It does not count beside IfNoneMatch.
+	IfModifiedSince time.Time
+	// IfUnmodifiedSince reads only what is not newer, to the second, else
+	// ErrPrecondition. It does not count beside IfMatch.
+	IfUnmodifiedSince time.Time
+}
+
+// Object is an object that is being read. Close it.
+type Object struct {
+	io.ReadCloser
+	// Info tells of the object; its Size is that of the whole payload. Its ETag
+	// is what IfMatch of a later write has to name (I9).
+	Info minio.ObjectInfo
+}
+
+// Get reads an object under token, exclusive or shared, which it claims first
+// if this store has not yet. It is one request, which is answered when Get
+// returns; but two if it does not begin at the front and the store has not seen
+// the object before. ErrNotFound if there is none.
+//
+// Token is refused if the key was written under a newer one, or a newer claim
+// is known to this store. That is as much as a read can know: whether token is
+// still current when the bytes are used only a write tells.
+func (s *Store) Get(ctx context.Context, token guard.Token, key string, o GetOptions) (*Object, error) {
+	object, err := s.get(ctx, token, key, &o)
+	return object, s.done(ctx, "get", key, err)
+}
+
+func (s *Store) get(ctx context.Context, token guard.Token, key string, o *GetOptions) (*Object, error) {
+	if o.Length < 0 || o.Offset < 0 && o.Length != 0 {
+		return nil, fmt.Errorf("no such range: offset %d, length %d", o.Offset, o.Length)
+	}
+	g, err := s.reader(ctx, token, key)
+	if err != nil {
+		return nil, err
+	}
+	o.IfMatch, o.IfNoneMatch = strings.Trim(o.IfMatch, `"`), strings.Trim(o.IfNoneMatch, `"`)
+	if o.Offset != 0 {
+		return s.getInside(ctx, g, key, o)
+	}
+	return s.getFront(ctx, g, key, o)
+}
+
+// getFront reads the header and the payload behind it by one request.
+func (s *Store) getFront(ctx context.Context, g layout.Grant, key string, o *GetOptions) (*Object, error) {
+	var opts minio.GetObjectOptions
+	o.conditions(&opts)
+	if o.Length > 0 {
+		_ = opts.SetRange(0, layout.HeaderSize+o.Length-1) // a valid range
+	}
+	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, key, opts)
+	switch {
+	case isAbsent(err):
+		return nil, ErrNotFound
+	case isStatus(err, http.StatusNotModified), isStatus(err, http.StatusPreconditionFailed):
+		return nil, s.condition(ctx, g, key, o, err)
+	case isStatus(err, http.StatusRequestedRangeNotSatisfiable): // an empty object
+		if err := s.front(ctx, g, key); err != nil {
+			return nil, err
+		}
+		return nil, err
+	case err != nil:
+		return nil, err
+	}
+	object, err := s.open(g, key, o, body, info)
+	if err != nil {
+		body.Close()
+		return nil, err
+	}
+	return object, nil
+}
+
+// front looks whether key can be read at all.
+func (s *Store) front(ctx context.Context, g layout.Grant, key string) error {
+	state, _, err := s.look(ctx, g, key)
+	if err != nil {
+		return err
+	}
+	return s.readable(g, state)
+}
+
+// open takes the header from the front of body.
+func (s *Store) open(g layout.Grant, key string, o *GetOptions, body io.ReadCloser, info minio.ObjectInfo) (*Object, error) {
+	state, first, err := s.header(g, key, body, &info)
+	if err == nil {
+		err = s.readable(g, state)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case o.IfNoneMatch == "*":
+		return nil, ErrNotModified
+	case o.Length > 0 && info.Size == 0:
+		return nil, rangeError(key)
+	case state.Live():
+		return &Object{body, info}, nil
+	}
+	var r io.Reader = io.MultiReader(bytes.NewReader(first), body)
+	if o.Length > 0 { // the header that is not there was asked for too
+		r = io.LimitReader(r, o.Length)
+	}
+	return &Object{struct {
+		io.Reader
+		io.Closer
+	}{r, body}, info}, nil
+}
+
+// getInside reads a part of the payload that does not begin at its front. What
+// stands there must be known, so the request names the ETag that was seen.
+func (s *Store) getInside(ctx context.Context, g layout.Grant, key string, o *GetOptions) (*Object, error) {
+	dated := !o.IfModifiedSince.IsZero() || !o.IfUnmodifiedSince.IsZero()
+	state, seen := s.known.state(key)
+	var info minio.ObjectInfo
+	for try := 0; ; try++ {
+		fresh := try > 0 || !seen || dated
+		if fresh {
+			var err error
+			if state, info, err = s.look(ctx, g, key); err != nil {
+				return nil, err
+			}
+		}
+		err := s.readable(g, state)
+		if err == nil {
+			err = o.judge(state.ETag, info.LastModified)
+		}
+		if err == nil {
+			var object *Object
+			if object, err = s.getPinned(ctx, key, o, state); err == nil {
+				return object, nil
+			}
+		}
+		lost := isStatus(err, http.StatusPreconditionFailed) || isAbsent(err)
+		if fresh && (!lost || try >= maxConflicts) {
+			return nil, err
+		}
+		s.known.forget(key)
+	}
+}
+
+func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state layout.State) (*Object, error) {
+	var opts minio.GetObjectOptions
+	_ = opts.SetMatchETag(state.ETag) // there is one
+	front := int64(layout.HeaderSize)
+	if state.Bare() {
+		front = 0
+	}
+	switch at := o.Offset + front; {
+	case o.Offset < 0:
+		_ = opts.SetRange(0, o.Offset) // the last bytes
+	case o.Length > 0:
+		_ = opts.SetRange(at, at+o.Length-1)
+	default:
+		_ = opts.SetRange(at, 0) // to the end
+	}
+	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	// More last bytes than there are: the header may be among them.
+	first, _, found := strings.Cut(strings.TrimPrefix(info.Headers.Get("Content-Range"), "bytes "), "-")
+	at, err := strconv.ParseInt(first, 10, 64)
+	size, err2 := wholeSize(&info)
+	if !found || err != nil || err2 != nil {
+		body.Close()
+		return nil, errors.New("server answered to a range without Content-Range")
+	}
+	if at < front {
+		if size == front {
+			body.Close()
+			return nil, rangeError(key)
+		}
+		if _, err := io.CopyN(io.Discard, body, front-at); err != nil {
+			body.Close()
+			return nil, err
+		}
+	}
+	reframe(&info, state, size)
+	return &Object{body, info}, nil
+}
+
+// conditions makes the server judge the caller's conditions.
+func (o *GetOptions) conditions(opts *minio.GetObjectOptions) {
+	if o.IfMatch != "" && o.IfMatch != "*" { // any: if there is none, that is told anyhow
+		_ = opts.SetMatchETag(o.IfMatch)
+	}
+	if o.IfNoneMatch != "" && o.IfNoneMatch != "*" {
+		_ = opts.SetMatchETagExcept(o.IfNoneMatch)
+	}
+	if !o.IfModifiedSince.IsZero() {
+		_ = opts.SetModified(o.IfModifiedSince.UTC())
+	}
+	if !o.IfUnmodifiedSince.IsZero() {
+		_ = opts.SetUnmodified(o.IfUnmodifiedSince.UTC())
+	}
+}
+
+// condition tells what a condition means that the server found false: it may
+// have judged a tombstone.
+func (s *Store) condition(ctx context.Context, g layout.Grant, key string, o *GetOptions, err error) error {
+	modified := isStatus(err, http.StatusNotModified)
+	if !modified || o.IfNoneMatch == "" {
+		if err := s.front(ctx, g, key); err != nil {
+			return err
+		}
+	}
+	if modified {
+		return ErrNotModified
+	}
+	return fmt.Errorf("%w: %w", ErrPrecondition, err)
+}
+
+// judge judges the caller's conditions as a server does.
+func (o *GetOptions) judge(etag string, modified time.Time) error {
+	modified = modified.Truncate(time.Second)
+	switch {
+	case o.IfMatch != "" && o.IfMatch != "*" && o.IfMatch != etag,
+		o.IfMatch == "" && !o.IfUnmodifiedSince.IsZero() && modified.After(o.IfUnmodifiedSince):
+		return ErrPrecondition
+	case o.IfNoneMatch == "*", o.IfNoneMatch != "" && o.IfNoneMatch == etag,
+		o.IfNoneMatch == "" && !o.IfModifiedSince.IsZero() && !modified.After(o.IfModifiedSince):
+		return ErrNotModified
+	}
+	return nil
+}
+
+// rangeError is what a server answers to a range of an empty payload.
+func rangeError(key string) error {
+	return minio.ErrorResponse{
+		StatusCode: http.StatusRequestedRangeNotSatisfiable, Code: minio.InvalidRange,
+		Message: "The requested range is not satisfiable", Key: key,
+	}
+}

@@ -1,0 +1,196 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/encrypt"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// PutOptions are the options of one write, those of minio.PutObjectOptions that
+// can be fenced.
+type PutOptions struct {
+	// UserMetadata and UserTags are stored with the object. Names of metadata
+	// get the prefix x-amz-meta-.
+	UserMetadata, UserTags map[string]string
+	// ContentType defaults to application/octet-stream.
+	ContentType                                                        string
+	ContentEncoding, ContentDisposition, ContentLanguage, CacheControl string
+	Expires                                                            time.Time
+	StorageClass                                                       string
+	// ServerSideEncryption is by keys of the server's: SSE-S3 or SSE-KMS. Keys
+	// of the client's own (SSE-C) are refused.
+	ServerSideEncryption encrypt.ServerSide
+	// Checksum makes the server verify what it receives: CRC32, CRC32C, SHA1 or
+	// SHA256, of the framed object or of each part. A payload that can be read
+	// only once is taken into memory for it, a part at a time. Defaults to
+	// none beyond what signature and TLS protect.
+	Checksum minio.ChecksumType
+	// IfMatch writes only if the object has this ETag, "*" if there is one.
+	IfMatch string
+	// IfNoneMatch "*" writes only if there is no object; nothing else is
+	// allowed.
+	IfNoneMatch string
+}
+
+// Put writes an object under token, which it claims first if this store has
+// not yet. Size is -1 if it is not known; readers that can seek tell it. Above
+// Config.PartSize the payload is uploaded in parts.
+//
+// It is one request if the store knows the key's state under this token, from
+// an earlier read or write, otherwise two. What else writes the key under the
+// same token at the same time comes before or after: a Put that lost is sent
+// again if the payload can be read again (it can seek, or is at most 1 MiB),
+// otherwise it fails with ErrConflict. So it does, always, if the write that
+// came first was one of an older token. A condition of the caller's that is
+// false fails with ErrPrecondition. In all these cases nothing was written, as
+// guard.OutcomeOf tells of every error (I2).
+func (s *Store) Put(ctx context.Context, token guard.Token, key string, r io.Reader, size int64, o PutOptions) (minio.UploadInfo, error) {
+	p, err := payloadOf(r, size)
+	if err != nil {
+		return minio.UploadInfo{}, s.done(ctx, "put", key, notApplied(err))
+	}
+	info, err := s.put(ctx, token, key, p, o, layout.Wish{})
+	return info, s.done(ctx, "put", key, err)
+}
+
+func (s *Store) put(ctx context.Context, token guard.Token, key string, p *payload, o PutOptions, wish layout.Wish) (minio.UploadInfo, error) {
+	opts, err := o.minio()
+	if err != nil {
+		return minio.UploadInfo{}, notApplied(err)
+	}
+	g, err := s.writer(ctx, token, key)
+	if err != nil {
+		return minio.UploadInfo{}, notApplied(err)
+	}
+	wish.IfMatch, wish.IfAbsent, wish.Legacy = strings.Trim(o.IfMatch, `"`), o.IfNoneMatch != "", wish.Legacy || s.config.Legacy
+	w := &write{store: s, grant: g, key: key, wish: wish}
+	var part []byte
+	if p.size < 0 {
+		if part, err = p.measure(ctx, s.config.PartSize); err != nil {
+			return minio.UploadInfo{}, notApplied(err)
+		}
+	}
+	if p.size >= 0 && p.size <= s.config.PartSize {
+		if o.Checksum.IsSet() {
+			if err := p.load(); err != nil {
+				return minio.UploadInfo{}, notApplied(err)
+			}
+		}
+		w.cargo = &single{store: s, key: key, opts: opts, checksum: o.Checksum, payload: p}
+		return w.run(ctx)
+	}
+	u, err := s.newUpload(key, opts, o.Checksum, p, part)
+	if err != nil {
+		return minio.UploadInfo{}, notApplied(err)
+	}
+	w.cargo = u
+	defer u.abort(ctx)
+	return w.run(ctx)
+}
+
+// writer returns the grant under which key may be written.
+func (s *Store) writer(ctx context.Context, token guard.Token, key string) (layout.Grant, error) {
+	if token == (guard.Token{}) {
+		return layout.Grant{}, refuse(token, guard.ErrNoToken)
+	}
+	if err := errors.Join(token.Validate(), token.MayWrite()); err != nil {
+		return layout.Grant{}, err
+	}
+	g, err := s.claimed(ctx, token)
+	if err == nil {
+		err = s.mine(token, key)
+	}
+	return g, err
+}
+
+// minio returns the options as minio-go takes them.
+func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
+	opts := minio.PutObjectOptions{
+		UserTags: o.UserTags, ContentType: o.ContentType, ContentEncoding: o.ContentEncoding,
+		ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, CacheControl: o.CacheControl,
+		Expires: o.Expires, StorageClass: o.StorageClass, ServerSideEncryption: o.ServerSideEncryption,
+		UserMetadata: make(map[string]string, len(o.UserMetadata)+1),
+	}
+	for name, value := range o.UserMetadata {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return opts, fmt.Errorf("metadata %q cannot be a header", name)
+		}
+		opts.UserMetadata["X-Amz-Meta-"+name] = value // by its full name nothing else can be meant
+	}
+	switch {
+	case o.IfNoneMatch != "" && o.IfNoneMatch != "*":
+		return opts, fmt.Errorf("%w: IfNoneMatch other than *", guard.ErrUnsupported)
+	case o.IfNoneMatch != "" && o.IfMatch != "":
+		return opts, fmt.Errorf("%w: IfMatch and IfNoneMatch at once", guard.ErrUnsupported)
+	case o.ServerSideEncryption != nil && o.ServerSideEncryption.Type() == encrypt.SSEC:
+		return opts, fmt.Errorf("%w: encryption by a key of the client's", guard.ErrUnsupported)
+	case !o.Checksum.IsSet():
+		return opts, nil
+	}
+	switch o.Checksum {
+	case minio.ChecksumCRC32, minio.ChecksumCRC32C, minio.ChecksumSHA1, minio.ChecksumSHA256:
+		return opts, nil
+	}
+	return opts, fmt.Errorf("%w: checksum %s", guard.ErrUnsupported, o.Checksum)
+}
+
+// single is a cargo of one PUT.
+type single struct {
+	store    *Store
+	key      string
+	opts     minio.PutObjectOptions
+	checksum minio.ChecksumType
+	payload  *payload
+}
+
+func (c *single) again() bool { return c.payload.again() }
+
+func (c *single) send(ctx context.Context, h layout.Header, cond layout.Condition) (minio.UploadInfo, layout.Reply, error) {
+	front := h.Bytes()
+	if c.checksum.IsSet() {
+		sum := c.checksum.Hasher()
+		sum.Write(front)
+		if _, err := io.Copy(sum, io.NewSectionReader(c.payload.at, c.payload.base, c.payload.size)); err != nil {
+			return minio.UploadInfo{}, layout.Denied, fmt.Errorf("read payload: %w", err)
+		}
+		c.opts.UserMetadata[c.checksum.Key()] = base64.StdEncoding.EncodeToString(sum.Sum(nil))
+	}
+	r, err := c.payload.reader(ctx)
+	if err != nil {
+		return minio.UploadInfo{}, layout.Denied, err
+	}
+	if closer, ok := r.(io.Closer); ok && c.payload.open != nil {
+		defer closer.Close()
+	}
+	opts := c.opts
+	condition(&opts, cond)
+	ctx, w, cancel := once(ctx)
+	defer cancel()
+	b := &body{r: io.MultiReader(bytes.NewReader(front), r), left: int64(len(front)) + c.payload.size}
+	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, b.left, "", "", opts)
+	if b.err != nil {
+		err = fmt.Errorf("read payload: %w", b.err)
+	}
+	return ours(info, c.payload.size), w.reply(err, b.left > 0), err
+}
+
+// ours is what of an answer is told to the caller: the checksums are not those
+// of the payload.
+func ours(info minio.UploadInfo, size int64) minio.UploadInfo {
+	return minio.UploadInfo{
+		Bucket: info.Bucket, Key: info.Key, ETag: info.ETag, Size: size, LastModified: info.LastModified, Location: info.Location,
+		VersionID: info.VersionID, Expiration: info.Expiration, ExpirationRuleID: info.ExpirationRuleID,
+	}
+}

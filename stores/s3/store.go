@@ -1,0 +1,157 @@
+package s3store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// Layout is how objects are stored.
+type Layout uint8
+
+const (
+	// LayoutFramed: a header of 64 bytes stands in front of each payload, see
+	// docs/s3-layout.md. It is right on every store that compares and swaps.
+	LayoutFramed Layout = iota
+	// LayoutPlain, the payload and nothing else, is refused so far: it needs
+	// ETags that never recur, and those of ordinary S3 are content hashes.
+	LayoutPlain
+)
+
+// Config is what a Store works on. All but Bucket may be left out.
+type Config struct {
+	// Bucket is the bucket. It must exist.
+	Bucket string
+	// Layout is how objects are stored. Defaults to LayoutFramed.
+	Layout Layout
+	// Legacy lets objects that are not framed, because they were there before,
+	// be read, listed and overwritten. A listing then looks at the first bytes
+	// of each object, one request for each that it has not seen before. Frame
+	// does away with the need. Defaults to false: they are refused with
+	// guard.ErrUnsupported.
+	Legacy bool
+	// Prefixes binds keys to resources: a key that starts with one of these
+	// prefixes, the longest counts, is written under a token of that resource
+	// and no other. Keys without one belong to the resource whose token first
+	// wrote them. Defaults to none.
+	Prefixes map[string]string
+	// ReadWithoutToken lets keys be read under the zero Token, and under the
+	// token of a resource that they do not belong to. Defaults to false: such
+	// reads are refused with guard.ErrNoToken.
+	ReadWithoutToken bool
+	// PartSize is the size in bytes above which a payload is uploaded in parts,
+	// and that of a part: 5 MiB to 5 GiB. Defaults to 16 MiB, minio-go's.
+	PartSize int64
+	// Parallel is how many parts of one upload, or keys of one DeleteMany, are
+	// under way at once. A payload that can only be read once takes PartSize
+	// bytes of memory for each of at most two. Defaults to 4.
+	Parallel int
+	// SettleTime bounds what is done after the caller's context has ended: ask
+	// what became of a write whose reply is lost, abort an upload. Defaults to
+	// 5 s.
+	SettleTime time.Duration
+	// Logger gets one line for each refusal. Defaults to none.
+	Logger *slog.Logger
+}
+
+const (
+	minPartSize = 5 << 20
+	maxPartSize = 5 << 30
+	maxParts    = 10000
+)
+
+// Store reads and writes the objects of one bucket, each write under a fencing
+// token. It is safe for use by many goroutines.
+type Store struct {
+	core     minio.Core
+	config   Config
+	prefixes []string // of Config.Prefixes, longest first
+	claims   claims
+	known    known
+	uploads  uploads
+}
+
+// New returns a store on a bucket of client, which stays the caller's. Build
+// the client with MaxRetries: 1. The store sends each write once whatever the
+// client is set to, and decides itself what may be sent again; a client that
+// retries only makes it learn of a failure later.
+//
+// It asks nothing of the server yet. Whether a store does what the fence rests
+// on is for package probe to find out, or for `fenceproxy doctor s3`.
+func New(client *minio.Client, c Config) (*Store, error) {
+	if client == nil {
+		return nil, errors.New("s3store: client is nil")
+	}
+	if err := s3utils.CheckValidBucketName(c.Bucket); err != nil {
+		return nil, fmt.Errorf("s3store: bucket: %w", err)
+	}
+	if c.Layout != LayoutFramed {
+		return nil, fmt.Errorf("s3store: %w: layout plain, for no ordinary store has ETags that never recur", guard.ErrUnsupported)
+	}
+	for prefix, resource := range c.Prefixes {
+		if err := guard.ValidateResource(resource); err != nil {
+			return nil, fmt.Errorf("s3store: prefix %q: %w", prefix, err)
+		}
+	}
+	if c.PartSize == 0 {
+		c.PartSize = 16 << 20
+	}
+	if c.Parallel == 0 {
+		c.Parallel = 4
+	}
+	if c.SettleTime == 0 {
+		c.SettleTime = 5 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case c.PartSize < minPartSize || c.PartSize > maxPartSize:
+		return nil, errors.New("s3store: PartSize is not 5 MiB to 5 GiB")
+	case c.Parallel < 0:
+		return nil, errors.New("s3store: Parallel is negative")
+	case c.SettleTime < 0:
+		return nil, errors.New("s3store: SettleTime is negative")
+	}
+	c.Prefixes = maps.Clone(c.Prefixes)
+	s := &Store{core: minio.Core{Client: client}, config: c}
+	s.prefixes = slices.SortedFunc(maps.Keys(c.Prefixes), func(a, b string) int { return len(b) - len(a) })
+	return s, nil
+}
+
+// ResourceOf returns the resource that Config.Prefixes binds key to; false if
+// none does.
+func (s *Store) ResourceOf(key string) (string, bool) {
+	for _, prefix := range s.prefixes {
+		if strings.HasPrefix(key, prefix) {
+			return s.config.Prefixes[prefix], true
+		}
+	}
+	return "", false
+}
+
+// mine refuses keys that are the fence's own, and those that belong to another
+// resource than the token's.
+func (s *Store) mine(token guard.Token, key string) error {
+	if layout.Reserved(key) {
+		return refuse(token, fmt.Errorf("%w: key is the fence's own", guard.ErrUnsupported))
+	}
+	if resource, bound := s.ResourceOf(key); bound && resource != token.Resource {
+		return refuse(token, fmt.Errorf("%w: key belongs to %q", guard.ErrNoToken, resource))
+	}
+	return nil
+}
+
+func refuse(token guard.Token, reason error) error {
+	return &guard.RefusedError{Reason: reason, Token: token}
+}
