@@ -18,7 +18,7 @@ const markerEnv = "FENCEPROXY_DEMO_TEST"
 
 // built builds the program into a folder with links to the servers in .bin, so
 // that they are beside it as they are in a checkout.
-func built(t *testing.T) string {
+func built(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	servers, _ := filepath.Glob("../../.bin/*")
