@@ -57,8 +57,12 @@ func (s *session) stepDown() bool {
 	if some, err := src.now(); !some {
 		return err == nil
 	}
+	if !s.mu.TryLock() {
+		return false // who has it may take its time
+	}
 	rest := src.rest()
 	s.replies = s.sort(rest, true)
+	s.mu.Unlock()
 	r := &s.replies
 	if r.used == 0 && r.insert == nil && r.err == nil {
 		r.sorted = false // nothing was done yet
@@ -75,8 +79,15 @@ func (s *session) stepDown() bool {
 			return false
 		}
 	}
-	if r.settled && s.told() {
-		return false
+	if r.settled {
+		if !s.mu.TryLock() {
+			return false
+		}
+		draining := s.told()
+		s.mu.Unlock()
+		if draining {
+			return false
+		}
 	}
 	src.take(r.used)
 	s.replies = replies{}
@@ -89,7 +100,9 @@ func (s *session) relayReplies() error {
 	src, r := s.fromServer, s.replies
 	rest := src.rest()
 	if !r.sorted {
+		s.mu.Lock()
 		r = s.sort(rest, false)
+		s.mu.Unlock()
 	}
 	s.replies = replies{}
 	if r.err != nil {
@@ -110,8 +123,13 @@ func (s *session) relayReplies() error {
 		}
 	}
 	src.take(r.used)
-	if r.settled && s.told() {
-		s.endIfIdle()
+	if r.settled {
+		s.mu.Lock()
+		draining := s.told()
+		s.mu.Unlock()
+		if draining {
+			s.endIfIdle()
+		}
 	}
 	if r.drop {
 		return skip(src, r.open)
@@ -120,11 +138,9 @@ func (s *session) relayReplies() error {
 }
 
 // sort asks the fence about each message of what has been read; on the loop, not
-// about an error: to report it takes its time.
+// about an error: to report it takes its time. It is for who holds mu.
 func (s *session) sort(rest []byte, onLoop bool) replies {
 	r := replies{sorted: true}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for r.then == gate.None && r.insert == nil && len(rest)-r.used >= pgwire.HeaderSize {
 		n, ok := pgwire.Length(rest[r.used:])
 		if !ok {
@@ -161,10 +177,8 @@ func (s *session) sort(rest []byte, onLoop bool) replies {
 }
 
 // told says that the client has been sent all that came, and reports whether the
-// session is to be drained.
+// session is to be drained. It is for who holds mu.
 func (s *session) told() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.telling = false
 	return s.draining
 }

@@ -74,6 +74,11 @@ func (sp *span) bytes(rest []byte) []byte {
 	return rest[sp.from:sp.to]
 }
 
+// undecided reports whether nothing was asked: there is no whole message yet.
+func (sp *span) undecided() bool {
+	return sp.to == 0 && sp.err == nil && sp.verdict.Do == gate.Forward
+}
+
 // release gives the buffer back.
 func (sp *span) release() {
 	if sp.pooled != nil {
@@ -91,9 +96,17 @@ func (s *session) stepUp() bool {
 	if some, err := src.now(); !some {
 		return err == nil
 	}
+	if !s.mu.TryLock() {
+		return false // who has it may read a statement of any size; all other sessions would wait
+	}
 	rest := src.rest()
 	s.span = s.judge(rest)
+	s.mu.Unlock()
 	sp := &s.span
+	if sp.undecided() {
+		s.span = span{} // when more has come it is judged anew
+		return false
+	}
 	if sp.err != nil || sp.verdict.Do != gate.Forward || sp.over || sp.open > 0 || sp.to < len(rest) {
 		return false
 	}
@@ -115,13 +128,15 @@ func (s *session) stepUp() bool {
 func (s *session) relaySpan() (gate.Verdict, error) {
 	src, sp := s.fromClient, s.span
 	if !sp.judged {
+		s.mu.Lock()
 		sp = s.judge(src.rest())
+		s.mu.Unlock()
 	}
 	s.span = span{}
 	if sp.err != nil {
 		return sp.verdict, sp.err
 	}
-	if sp.to == 0 && sp.verdict.Do == gate.Forward {
+	if sp.undecided() {
 		most, err := s.needed(src.rest())
 		if err == nil {
 			err = src.more(most)
@@ -142,11 +157,10 @@ func (s *session) relaySpan() (gate.Verdict, error) {
 	return sp.verdict, pass(src, s.toServer, sp.open)
 }
 
-// judge asks the fence about each message of what has been read.
+// judge asks the fence about each message of what has been read. It is for who
+// holds mu.
 func (s *session) judge(rest []byte) span {
 	sp := span{judged: true}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.over {
 		sp.err = errOver
 		return sp
