@@ -86,9 +86,7 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 	defer func() {
 		close(done)
 		_ = s.server.Close()
-		if s.isOver() {
-			_ = lingerClose(s.client)
-		}
+		_ = lingerClose(s.client) // what the client has not read yet is not to be lost
 		_ = s.client.Close()
 		if downErr := down.Wait(); err == nil || errors.Is(err, net.ErrClosed) {
 			err = downErr
@@ -204,12 +202,6 @@ func (s *session) end(r *refusal) {
 	s.toClient.last(r.wire())
 	_ = s.server.Close()
 	s.interrupt()
-}
-
-func (s *session) isOver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
 }
 
 // interrupt ends what up waits for.
