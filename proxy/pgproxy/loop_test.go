@@ -2,14 +2,16 @@ package pgproxy
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net"
 	"path/filepath"
-	"syscall"
+	"runtime"
 	"testing"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+	"golang.org/x/sys/unix"
 )
 
 // standInSession is a session between a client of ours and the stand-in, both over
@@ -41,18 +43,7 @@ func (r *relayed) sendTaken(t *testing.T, b []byte) {
 	if _, err := r.client.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := r.client.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the proxy has read it", func() bool {
-		var left int
-		controlErr := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), syscall.TIOCOUTQ) })
-		if err != nil || controlErr != nil {
-			t.Fatal(err, controlErr)
-		}
-		return left == 0
-	})
+	eventually(t, "the proxy has read it", func() bool { return ioctl(t, r.client, unix.TIOCOUTQ) == 0 })
 }
 
 // TestSegments: a message whose first bytes the loop has read, and its rest when
@@ -75,5 +66,66 @@ func TestSegments(t *testing.T) {
 			}
 		}
 		r.finish(t, testLimit)
+	}
+}
+
+// ioctl asks the kernel about our end of a connection.
+func ioctl(t *testing.T, conn net.Conn, what uint) (n int) {
+	t.Helper()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	controlErr := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), what) })
+	if err := errors.Join(err, controlErr); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestDeafClient: a session whose client reads nothing any more, so that a reply
+// is stuck, still ends: when it has idled in its transaction for too long, and
+// when it is cut.
+func TestDeafClient(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]time.Duration{"idles in a transaction": 2 * time.Second, "is cut": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := New(Config{Upstream: Upstream{Address: filepath.Join(t.TempDir(), "none.sock")}, IdleInTransaction: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cut := context.WithCancel(t.Context())
+			defer cut()
+			r := &relayed{standIn: newStandIn("ft1:x:1:h:i:r", false), ended: make(chan error, 1), played: make(chan struct{})}
+			l := &link{user: "u", database: "d", config: s.config.Load(), log: s.log}
+			l.client, r.client = connPair(t, true)
+			l.server, r.server = connPair(t, true)
+			defer r.client.Close()
+			go func() { r.ended <- s.serve(ctx, l, nil) }()
+			go r.play(nil, 0, 1<<16)
+			said := "BEGIN"
+			for stuck := false; !stuck; said = "SELECT 1" {
+				before := ioctl(t, r.client, unix.TIOCINQ)
+				message, _ := (&pgproto3.Query{String: said}).Encode(nil)
+				if _, err := r.client.Write(message); err != nil {
+					t.Fatal(err)
+				}
+				for wait := 0; !stuck && ioctl(t, r.client, unix.TIOCINQ) == before; wait++ {
+					time.Sleep(time.Millisecond)
+					stuck = wait > 500
+				}
+			}
+			if name == "is cut" {
+				cut()
+			}
+			select {
+			case <-r.ended:
+			case <-time.After(testLimit):
+				buf := make([]byte, 1<<20)
+				t.Fatalf("the session hangs\n%s", buf[:runtime.Stack(buf, true)])
+			}
+			<-r.played
+		})
 	}
 }

@@ -194,11 +194,13 @@ func (s *session) fail(err error) error {
 	return err
 }
 
-// end says to the client why its session ends, and ends it.
+// end says to the client why its session ends, and ends it. A client that reads
+// nothing cannot hold that up.
 func (s *session) end(r *refusal) {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
+	_ = rawOf(s.client).SetWriteDeadline(time.Now().Add(refuseTimeLimit))
 	s.toClient.last(r.wire())
 	_ = s.server.Close()
 	s.interrupt()
