@@ -1,7 +1,6 @@
 package pgproxy
 
 import (
-	"errors"
 	"log/slog"
 	"net"
 
@@ -37,19 +36,18 @@ type link struct {
 }
 
 // adopt makes both connections those of a loop, unless one of them is in TLS: for
-// that, the runtime waits as well as any.
-func (l *link) adopt(loop *poll.Loop) error {
+// that, the runtime waits as well as any, and so it does if the loop cannot.
+func (l *link) adopt(loop *poll.Loop) {
 	if rawOf(l.client) != l.client || rawOf(l.server) != l.server {
-		return nil
+		return
 	}
 	for _, conn := range []*net.Conn{&l.client, &l.server} {
 		adopted, ok, err := loop.Adopt(*conn)
 		if err != nil {
-			return errors.Join(err, l.client.Close(), l.server.Close())
+			l.log.Debug("connection stays with the runtime", keyError, err)
 		}
 		if ok {
 			*conn = adopted
 		}
 	}
-	return nil
 }

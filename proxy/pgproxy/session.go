@@ -53,9 +53,7 @@ var errOver = errors.New("session is over")
 // serve relays between a client and its server until one of them is done, or ctx
 // ends; from drain's end on, until the client idles outside of a transaction.
 func (s *Server) serve(ctx context.Context, l *link, drain <-chan struct{}) error {
-	if err := l.adopt(s.loop()); err != nil {
-		return err
-	}
+	l.adopt(s.loop())
 	sn := &session{
 		link: l, memory: &s.memory,
 		fromClient: newSource(l.client), fromServer: newSource(l.server),

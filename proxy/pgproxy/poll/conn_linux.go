@@ -18,6 +18,7 @@ import (
 type Conn struct {
 	loop          *Loop
 	fd            int
+	number        int32 // among the loop's
 	local, remote net.Addr
 
 	// uses are the system calls under way, and closing once Close was called:
@@ -31,7 +32,10 @@ type Conn struct {
 	drained bool  // the last read took all there was
 	err     error // what the last read has found behind that, for the next
 
-	hungUp atomic.Bool // the other end, at least for what it sends
+	// jagged: a read may take less than there is, or leave an end behind it that
+	// is not told of any more. The other end has hung up, at least for what it
+	// sends, or has sent urgent data, at which reads stop.
+	jagged atomic.Bool
 }
 
 // closing is far above any number of uses.
@@ -83,7 +87,7 @@ func (c *Conn) use() bool {
 func (c *Conn) unuse() {
 	if c.uses.Add(-1) == closing {
 		c.loop.mu.Lock()
-		c.loop.remove(c.fd)
+		c.loop.remove(c)
 		c.loop.mu.Unlock()
 		_ = unix.Close(c.fd)
 	}
@@ -91,10 +95,10 @@ func (c *Conn) unuse() {
 
 // happened is called by the loop with what epoll says.
 func (c *Conn) happened(events uint32) {
-	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		c.hungUp.Store(true)
+	if events&(unix.EPOLLPRI|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.jagged.Store(true)
 	}
-	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+	if events&(unix.EPOLLIN|unix.EPOLLPRI|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		c.in.happened()
 	}
 	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -212,7 +216,7 @@ func (c *Conn) TryRead(b []byte) (int, error) {
 			c.err = io.EOF
 			return 0, c.err
 		}
-		c.drained = n < len(b) && !c.hungUp.Load()
+		c.drained = n < len(b) && !c.jagged.Load()
 		return n, nil
 	}
 }
@@ -372,7 +376,9 @@ func (s *side) setDeadline(t time.Time) (err error) {
 	return err
 }
 
-func recv(fd int, b []byte) (int, syscall.Errno) { return raw(unix.SYS_RECVFROM, fd, b, unix.MSG_DONTWAIT) }
+func recv(fd int, b []byte) (int, syscall.Errno) {
+	return raw(unix.SYS_RECVFROM, fd, b, unix.MSG_DONTWAIT)
+}
 
 func send(fd int, b []byte) (int, syscall.Errno) {
 	return raw(unix.SYS_SENDTO, fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

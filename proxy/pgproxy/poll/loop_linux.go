@@ -18,15 +18,16 @@ const batch = 128
 type Loop struct {
 	mu    sync.Mutex
 	epoll int
-	wake  int         // an eventfd, for the end
-	conns map[int]*Conn // by file descriptor
+	wake  int             // an eventfd, for the end
+	conns map[int32]*Conn // by file descriptor
+	taken int32           // connections so far
 	runs  bool
 }
 
 // Adopt makes a TCP or unix connection the loop's. It is closed, and goes on in
-// the one returned, unless there is an error, or ok is false: then it is of
-// another kind, and nothing has changed. No bytes may be under way in it, and no
-// deadline.
+// the one returned, unless there is an error, as for want of file descriptors, or
+// ok is false, for one of another kind: then it is what it was. No bytes may be
+// under way in it, and no deadline.
 func (l *Loop) Adopt(c net.Conn) (conn *Conn, ok bool, err error) {
 	switch c.(type) {
 	case *net.TCPConn, *net.UnixConn:
@@ -38,14 +39,12 @@ func (l *Loop) Adopt(c net.Conn) (conn *Conn, ok bool, err error) {
 		return nil, false, fmt.Errorf("duplicate a connection: %w", err)
 	}
 	conn = newConn(l, fd, c.LocalAddr(), c.RemoteAddr())
-	// The runtime lets go of it before the loop takes it: else both are woken.
-	if err := c.Close(); err != nil {
-		_ = unix.Close(fd)
-		return nil, false, fmt.Errorf("leave the runtime's poller: %w", err)
-	}
 	if err := l.add(conn); err != nil {
 		_ = unix.Close(fd)
 		return nil, false, err
+	}
+	if err := c.Close(); err != nil { // it was closed
+		return nil, false, errors.Join(fmt.Errorf("leave the runtime's poller: %w", err), conn.Close())
 	}
 	return conn, true, nil
 }
@@ -62,8 +61,8 @@ func duplicate(c net.Conn) (fd int, err error) {
 }
 
 // interest is what the loop asks of a connection: to be told once when bytes
-// come, or its end.
-const interest = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
+// come, urgent ones, or its end.
+const interest = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLRDHUP | unix.EPOLLET
 
 func (l *Loop) add(c *Conn) error {
 	l.mu.Lock()
@@ -73,12 +72,20 @@ func (l *Loop) add(c *Conn) error {
 			return err
 		}
 	}
-	l.conns[c.fd] = c
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: interest, Fd: int32(c.fd)}); err != nil { //nolint:gosec // a file descriptor
-		l.remove(c.fd)
+	l.taken++
+	c.number = l.taken
+	l.conns[int32(c.fd)] = c //nolint:gosec // a file descriptor
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, c.fd, c.event(interest)); err != nil {
+		l.remove(c)
 		return fmt.Errorf("epoll_ctl: %w", err)
 	}
 	return nil
+}
+
+// event is what epoll is told of c. What it says of an earlier connection of the
+// same file descriptor has another number.
+func (c *Conn) event(events uint32) *unix.EpollEvent {
+	return &unix.EpollEvent{Events: events, Fd: int32(c.fd), Pad: c.number} //nolint:gosec // a file descriptor
 }
 
 // start begins the loop.
@@ -95,15 +102,15 @@ func (l *Loop) start() (err error) {
 		_ = unix.Close(l.wake)
 		return fmt.Errorf("epoll_ctl: %w", err)
 	}
-	l.conns, l.runs = make(map[int]*Conn), true
+	l.conns, l.runs = make(map[int32]*Conn), true
 	go l.run(l.epoll, l.wake)
 	return nil
 }
 
 // remove forgets a connection, before its file descriptor is closed. The loop
 // ends with the last one.
-func (l *Loop) remove(fd int) {
-	delete(l.conns, fd)
+func (l *Loop) remove(c *Conn) {
+	delete(l.conns, int32(c.fd)) //nolint:gosec // a file descriptor
 	if len(l.conns) == 0 {
 		_, _ = unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
@@ -129,8 +136,11 @@ func (l *Loop) run(epoll, wake int) {
 			return
 		}
 		for i := range max(n, 0) {
-			conns[i] = l.conns[int(events[i].Fd)]
-			if int(events[i].Fd) == wake { // the last one went, and another came
+			e := &events[i]
+			if c := l.conns[e.Fd]; c != nil && c.number == e.Pad {
+				conns[i] = c
+			}
+			if int(e.Fd) == wake { // the last one went, and another came
 				var b [8]byte
 				_, _ = unix.Read(wake, b[:])
 			}
@@ -151,7 +161,7 @@ func (l *Loop) want(c *Conn, writable bool) error {
 	if writable {
 		events |= unix.EPOLLOUT
 	}
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.fd)}); err != nil { //nolint:gosec // a file descriptor
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, c.fd, c.event(events)); err != nil {
 		return fmt.Errorf("epoll_ctl: %w", err)
 	}
 	return nil
