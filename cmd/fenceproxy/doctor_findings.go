@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // level is how bad a finding is.
 type level string
@@ -16,6 +19,8 @@ const (
 type finding struct {
 	// Check names what was looked at, the same in every version.
 	Check string `json:"check"`
+	// Of names the server of which it was found, where there are several.
+	Of    string `json:"of"`
 	Level level  `json:"level"`
 	// Found is what there is.
 	Found string `json:"found"`
@@ -30,8 +35,15 @@ type findings struct {
 }
 
 func (f *findings) add(check string, l level, advice, format string, args ...any) {
-	f.Findings = append(f.Findings, finding{check, l, fmt.Sprintf(format, args...), advice})
+	f.addOf("", check, l, advice, format, args...)
 }
+
+func (f *findings) addOf(of, check string, l level, advice, format string, args ...any) {
+	f.Findings = append(f.Findings, finding{check, of, l, fmt.Sprintf(format, args...), advice})
+}
+
+// name is how people read of what it is.
+func (f finding) name() string { return strings.TrimSpace(f.Check + " " + f.Of) }
 
 // print prints them, and returns an error if one is wrong.
 func (p *program) printFindings(f *findings, asJSON bool) error {
@@ -43,7 +55,7 @@ func (p *program) printFindings(f *findings, asJSON bool) error {
 	}
 	rows := [][]string{{"CHECK", "LEVEL", "FOUND"}}
 	for _, one := range f.Findings {
-		rows = append(rows, []string{one.Check, string(one.Level), one.Found})
+		rows = append(rows, []string{one.name(), string(one.Level), one.Found})
 		if one.Advice != "" {
 			rows = append(rows, []string{"", "", "-> " + one.Advice})
 		}
@@ -61,7 +73,7 @@ func (f *findings) err() error {
 			if one.Advice != "" {
 				advice = "; " + one.Advice
 			}
-			return fail(exitSchema, "%s: %s: %s%s", f.Target, one.Check, one.Found, advice)
+			return fail(exitSchema, "%s: %s: %s%s", f.Target, one.name(), one.Found, advice)
 		}
 	}
 	return nil

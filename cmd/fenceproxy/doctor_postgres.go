@@ -32,8 +32,9 @@ LEVEL is ok; note: to know; warning: to mend, depending on what is done here; or
 wrong: nothing can be fenced like this. Exits with 78 if something is wrong.
 
 With --json:
-  {"target":"db.example:5432/app","findings":[{"check":"schema","level":"warning",
-   "found":"version 4, and this program has 5","advice":"fenceproxy migrate up"}]}`,
+  {"target":"db.example:5432/app","findings":[{"check":"schema","of":"","level":
+   "warning","found":"version 4, and this program has 5","advice":"fenceproxy migrate
+   up"}]}`,
 		Example: `  fenceproxy doctor postgres --postgres postgres://app@db.example/app
   fenceproxy doctor postgres --json | jq -r '.findings[]|select(.level!="ok").found'`,
 		Args: noArguments,

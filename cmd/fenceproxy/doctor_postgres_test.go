@@ -18,14 +18,14 @@ func levels(t *testing.T, code int, args ...string) (map[string]level, *findings
 	decode(t, o.out, &f)
 	all := map[string]level{}
 	for _, one := range f.Findings {
-		all[one.Check] = one.Level
+		all[one.name()] = one.Level
 	}
 	return all, &f
 }
 
 func (f *findings) found(check string) string {
 	for _, one := range f.Findings {
-		if one.Check == check {
+		if one.name() == check {
 			return one.Found
 		}
 	}

@@ -19,7 +19,7 @@ func TestHelpTexts(t *testing.T) {
 	for _, command := range []string{
 		"", "demo", "migrate", "migrate up", "migrate status", "migrate down",
 		"marks", "marks list", "marks show", "marks adopt", "exec", "serve", "version",
-		"doctor", "doctor s3", "doctor postgres",
+		"doctor", "doctor s3", "doctor postgres", "doctor lock",
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,21 @@ import (
 const dialTimeout = 5 * time.Second
 
 func openEtcd(ctx context.Context, t *Target, ttl time.Duration) (*Service, error) {
+	client, err := t.EtcdClient(ctx)
+	if err != nil {
+		return nil, err
+	}
+	locker, err := etcdlock.New(client, etcdlock.Config{TTL: ttl, Prefix: t.path})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &Service{Locker: locker, close: func() error { return errors.Join(locker.Close(), client.Close()) }}, nil
+}
+
+// EtcdClient opens a client of the etcd that the URL names, for what a Locker
+// does not do. The caller closes it.
+func (t *Target) EtcdClient(ctx context.Context) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Context: context.WithoutCancel(ctx), DialTimeout: dialTimeout, Logger: zap.NewNop(),
 		Username: t.user, Password: t.password,
@@ -33,14 +48,5 @@ func openEtcd(ctx context.Context, t *Target, ttl time.Duration) (*Service, erro
 	if config.TLS, err = t.tlsConfig(); err != nil {
 		return nil, err
 	}
-	client, err := clientv3.New(config)
-	if err != nil {
-		return nil, err
-	}
-	locker, err := etcdlock.New(client, etcdlock.Config{TTL: ttl, Prefix: t.path})
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	return &Service{Locker: locker, close: func() error { return errors.Join(locker.Close(), client.Close()) }}, nil
+	return clientv3.New(config)
 }

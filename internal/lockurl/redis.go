@@ -47,51 +47,54 @@ func (t *Target) database() int {
 	return number
 }
 
+// Replicas is how many replicas of Redis are to acknowledge a grant.
+func (t *Target) Replicas() int {
+	number, _ := strconv.Atoi(t.query.Get("replicas")) // Parse has checked it
+	return number
+}
+
 func openRedis(_ context.Context, t *Target, ttl time.Duration) (*Service, error) {
-	tls, err := t.tlsConfig()
+	client, err := t.RedisClient()
 	if err != nil {
 		return nil, err
 	}
-	return t.redis(goredis.NewClient(&goredis.Options{
-		Addr: t.hosts[0], Username: t.user, Password: t.password, DB: t.database(), TLSConfig: tls,
-		DialTimeout: dialTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, ContextTimeoutEnabled: true,
-	}), ttl)
-}
-
-func openSentinel(_ context.Context, t *Target, ttl time.Duration) (*Service, error) {
-	tls, err := t.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	return t.redis(goredis.NewFailoverClient(&goredis.FailoverOptions{
-		MasterName: t.query.Get("master"), SentinelAddrs: t.hosts,
-		SentinelUsername: t.query.Get("sentinel-user"), SentinelPassword: t.query.Get("sentinel-password"),
-		Username: t.user, Password: t.password, DB: t.database(), TLSConfig: tls,
-		DialTimeout: dialTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, ContextTimeoutEnabled: true,
-	}), ttl)
-}
-
-func openCluster(_ context.Context, t *Target, ttl time.Duration) (*Service, error) {
-	tls, err := t.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	return t.redis(goredis.NewClusterClient(&goredis.ClusterOptions{
-		Addrs: t.hosts, Username: t.user, Password: t.password, TLSConfig: tls,
-		DialTimeout: dialTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, ContextTimeoutEnabled: true,
-	}), ttl)
-}
-
-func (t *Target) redis(client goredis.UniversalClient, ttl time.Duration) (*Service, error) {
-	config := redislock.Config{Issuer: t.query.Get("issuer"), TTL: ttl, Prefix: t.query.Get("prefix")}
+	config := redislock.Config{Issuer: t.query.Get("issuer"), TTL: ttl, Prefix: t.query.Get("prefix"), Replicas: t.Replicas()}
 	if config.Issuer == "" {
 		config.Issuer = defaultIssuer
 	}
-	config.Replicas, _ = strconv.Atoi(t.query.Get("replicas")) // Parse has checked it
 	locker, err := redislock.New(client, config)
 	if err != nil {
 		client.Close()
 		return nil, fmt.Errorf("use Redis: %w", err)
 	}
 	return &Service{Locker: locker, close: func() error { return errors.Join(locker.Close(), client.Close()) }}, nil
+}
+
+// RedisClient opens a client of the Redis that the URL names, for what a Locker
+// does not do: a *goredis.ClusterClient for redis+cluster, else a
+// *goredis.Client. The caller closes it.
+func (t *Target) RedisClient() (goredis.UniversalClient, error) {
+	tls, err := t.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	switch t.scheme {
+	case "redis+sentinel":
+		return goredis.NewFailoverClient(&goredis.FailoverOptions{
+			MasterName: t.query.Get("master"), SentinelAddrs: t.hosts,
+			SentinelUsername: t.query.Get("sentinel-user"), SentinelPassword: t.query.Get("sentinel-password"),
+			Username: t.user, Password: t.password, DB: t.database(), TLSConfig: tls,
+			DialTimeout: dialTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, ContextTimeoutEnabled: true,
+		}), nil
+	case "redis+cluster":
+		return goredis.NewClusterClient(&goredis.ClusterOptions{
+			Addrs: t.hosts, Username: t.user, Password: t.password, TLSConfig: tls,
+			DialTimeout: dialTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, ContextTimeoutEnabled: true,
+		}), nil
+	default:
+		return goredis.NewClient(&goredis.Options{
+			Addr: t.hosts[0], Username: t.user, Password: t.password, DB: t.database(), TLSConfig: tls,
+			DialTimeout: dialTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, ContextTimeoutEnabled: true,
+		}), nil
+	}
 }

@@ -56,9 +56,9 @@ func kindOf(scheme string) (kind, bool) {
 	case "redis", "rediss":
 		return kind{port: "6379", one: true, tls: scheme == "rediss", query: redis, check: checkRedis, open: openRedis}, true
 	case "redis+sentinel":
-		return kind{port: "26379", query: append(redis, "master", "sentinel-user", "sentinel-password"), check: checkRedis, open: openSentinel}, true
+		return kind{port: "26379", query: append(redis, "master", "sentinel-user", "sentinel-password"), check: checkRedis, open: openRedis}, true
 	case "redis+cluster":
-		return kind{port: "6379", query: redis, check: checkRedis, open: openCluster}, true
+		return kind{port: "6379", query: redis, check: checkRedis, open: openRedis}, true
 	case "zk":
 		return kind{port: "2181", check: checkUser, open: openZooKeeper}, true
 	}
@@ -180,6 +180,21 @@ func (t *Target) String() string {
 	}
 	return text
 }
+
+// Product is what kind of lock service it is: "etcd", "redis" or "zookeeper".
+func (t *Target) Product() string {
+	switch {
+	case strings.HasPrefix(t.scheme, "etcd"):
+		return "etcd"
+	case strings.HasPrefix(t.scheme, "redis"):
+		return "redis"
+	default:
+		return "zookeeper"
+	}
+}
+
+// Hosts are the servers that the URL names, host:port each.
+func (t *Target) Hosts() []string { return slices.Clone(t.hosts) }
 
 // Open opens the service. Locks last ttl after the last sign of life of this
 // process.

@@ -2,6 +2,8 @@ package lockurl
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
@@ -25,4 +27,18 @@ func openZooKeeper(_ context.Context, t *Target, ttl time.Duration) (*Service, e
 		return nil, err
 	}
 	return &Service{Locker: locker, close: locker.Close}, nil
+}
+
+// DialHost connects to one of Hosts, by TLS if the URL says so, for what a
+// Locker does not do.
+func (t *Target) DialHost(ctx context.Context, host string) (net.Conn, error) {
+	config, err := t.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	if config == nil {
+		return dialer.DialContext(ctx, "tcp", host)
+	}
+	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", host)
 }
