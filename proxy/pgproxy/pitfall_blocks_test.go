@@ -124,11 +124,18 @@ func TestChains(t *testing.T) {
 		c.replay(t, chain...)
 		sc.claim(sc.token(2))
 		wantRefusal(t, c.replay(t, query("COMMIT")), "TK001")
-		c = sc.raw(sc.via(""))
-		c.replay(t, query("BEGIN"), query("SELECT 1"))
-		if got := c.replay(t, query("ROLLBACK AND CHAIN"), query(insertOne)); !slices.ContainsFunc(got, func(w string) bool { return strings.HasPrefix(w, "E:ERROR:25006") }) {
-			t.Errorf("without a token: %q", got)
+		untokened := func(steps ...step) {
+			t.Helper()
+			c := sc.raw(sc.via(""))
+			defer c.conn.Close()
+			if got := strings.Join(c.replay(t, append([]step{query("BEGIN"), query("SELECT 1")}, steps...)...), " "); !strings.Contains(got, "E:ERROR:25006") {
+				t.Errorf("without a token: %s", got)
+			}
 		}
+		untokened(query("ROLLBACK AND CHAIN"), query(insertOne))
+		untokened(series("ROLLBACK AND CHAIN"), series(insertOne))
+		untokened(series("ROLLBACK AND CHAIN", insertOne))
+		untokened(query("SELECT 1/0"), series("ROLLBACK AND CHAIN", insertOne))
 		if n := sc.count(); n != 0 {
 			t.Errorf("%d rows", n)
 		}

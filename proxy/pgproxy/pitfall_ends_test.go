@@ -69,46 +69,98 @@ func TestServersLastWord(t *testing.T) {
 	})
 }
 
-// TestCutBetweenMessages: a session that is cut in the middle of a long result
-// ends there, or with FATAL 57P01 behind a whole message, never inside of one
+// TestEndedWhileItWaits: so it is when the server ends a session whose check waits
+// for a claim: nothing of the proxy's, no second error, and nothing is written.
+func TestEndedWhileItWaits(t *testing.T) {
+	t.Parallel()
+	eachScene(t, Config{}, func(t *testing.T, sc *scene) {
+		admin := sc.admin()
+		for name, steps := range map[string][]step{
+			"query":     {slices.Concat(query(insertOne), query("SELECT 1"))},
+			"series":    {slices.Concat(series(insertOne), series("SELECT 1"))},
+			"COMMIT":    {query("BEGIN"), query(insertOne), query("COMMIT")},
+			"in series": {query("BEGIN"), query(insertOne), series("COMMIT")},
+			"procedure": {query("DO $$ BEGIN INSERT INTO t VALUES (1); END $$")},
+			"call":      {call(loCreate, "4711")},
+		} {
+			sc := *sc
+			sc.resource = name
+			c, claim := sc.raw(sc.via(sc.token(1).String())), sc.connect(sc.url)
+			c.replay(t, steps[:len(steps)-1]...)
+			sc.exec(claim, "BEGIN")
+			sc.exec(claim, "SELECT fence.claim($1)", sc.token(2).String())
+			c.say(t, steps[len(steps)-1]...)
+			eventually(t, "it waits", func() bool {
+				return strings.HasPrefix(sc.run(admin, "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"), "1")
+			})
+			got := slices.DeleteFunc(c.hear(100, "nothing"), func(w string) bool { return w == "ParseComplete" || w == "BindComplete" })
+			wantWords(t, name, got, []string{"E:FATAL:57P01:terminating connection due to administrator command:0", "connection: unexpected EOF"})
+			sc.exec(claim, "COMMIT")
+		}
+		if n := sc.count(); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// TestCutBetweenMessages: a session that ends in the middle of a long result ends
+// there, or with an error behind a whole message, never inside of one
 // (sqlproxy #66205, #77734).
 func TestCutBetweenMessages(t *testing.T) {
 	t.Parallel()
-	eachScene(t, Config{}, func(t *testing.T, sc *scene) {
-		c := sc.raw(sc.via(sc.token(1).String()))
-		c.say(t, &pgproto3.Query{String: "SELECT repeat('x', 100000) FROM generate_series(1, 1000)"})
-		head := make([]byte, 1<<20)
-		if _, err := io.ReadFull(c.conn, head); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		if err := sc.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Shutdown: %v", err)
-		}
-		rest, _ := io.ReadAll(c.conn)
-		var kinds []byte
-		left, broken := frames(slices.Concat(head, rest), func(kind byte, body []byte) bool {
-			kinds = append(kinds, kind)
-			switch kind {
-			case 'T':
-			case 'D':
-				if !bytes.HasSuffix(body, bytes.Repeat([]byte("x"), 100000)) {
-					t.Error("a row is not one")
-				}
-			case 'E':
-				if code := pgwire.FieldOf(body, pgwire.Code); code != stateAdminShutdown {
-					t.Errorf("the session ends with %s", code)
-				}
-			default:
-				t.Errorf("there is a message %q", kind)
+	for name, cut := range map[string]func(t *testing.T, sc *scene, c *raw){
+		"shutdown": func(t *testing.T, sc *scene, _ *raw) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := sc.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Shutdown: %v", err)
 			}
-			return true
+		},
+		"impossible message": func(t *testing.T, _ *scene, c *raw) {
+			t.Helper()
+			if _, err := c.conn.Write([]byte{'Q', 0, 0, 0, 3}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachScene(t, Config{}, func(t *testing.T, sc *scene) {
+				c := sc.raw(sc.via(sc.token(1).String()))
+				c.say(t, &pgproto3.Query{String: "SELECT repeat('x', 100000) FROM generate_series(1, 1000)"})
+				head := make([]byte, 1<<20)
+				if _, err := io.ReadFull(c.conn, head); err != nil {
+					t.Fatal(err)
+				}
+				cut(t, sc, c)
+				rest, _ := io.ReadAll(c.conn)
+				wantWholeRows(t, slices.Concat(head, rest))
+			})
 		})
-		if at := bytes.IndexByte(kinds, 'E'); broken || at >= 0 && (at != len(kinds)-1 || len(left) > 0) || len(left) > 0 && left[0] != 'D' {
-			t.Errorf("after %d messages: broken=%v, %d bytes", len(kinds), broken, len(left))
+	}
+}
+
+// wantWholeRows wants rows of 100,000 x, perhaps with a fatal error behind them,
+// or a part of one.
+func wantWholeRows(t *testing.T, b []byte) {
+	t.Helper()
+	var kinds []byte
+	left, broken := frames(b, func(kind byte, body []byte) bool {
+		kinds = append(kinds, kind)
+		switch {
+		case kind == 'T':
+		case kind == 'D' && len(body) == 2+4+100_000 && bytes.Count(body, []byte("x")) == 100_000:
+		case kind == 'E' && pgwire.FieldOf(body, pgwire.SeverityCode) == severityFatal:
+		default:
+			t.Errorf("message %d is %q of %d bytes", len(kinds), kind, len(body))
 		}
+		return true
 	})
+	at := bytes.IndexByte(kinds, 'E')
+	if broken || at >= 0 && (at < len(kinds)-1 || len(left) > 0) || len(left) > 0 && left[0] != 'D' || bytes.Count(left, []byte("x")) < len(left)-11 {
+		t.Errorf("after %d messages: broken=%v, %d bytes", len(kinds), broken, len(left))
+	}
 }
 
 // TestNobodyReads: a client that sends much before it reads anything, and a server
