@@ -166,7 +166,7 @@ func (s *side) wait() error {
 // be. Until then, step is called whenever something has come, mostly on the loop:
 // it must not block, and is to return true if it has taken all there was, as
 // Drained says, and the caller need not go on. What it does happens before Idle
-// returns. The caller must not have left anything to be done.
+// returns, also with an error. The caller must not have left anything to be done.
 func (c *Conn) Idle(step func() bool) error {
 	s := &c.in
 	for {
