@@ -131,7 +131,7 @@ func TestFlaws(t *testing.T) {
 func testFlaw(t *testing.T, c flawed) {
 	t.Helper()
 	server := s3ref.New(t, c.flaws)
-	report := mustRun(t, refClient(t, server), probe.Config{Bucket: "bucket", Rounds: 2})
+	report := mustRun(t, refClient(t, server), probe.Config{Bucket: "bucket", Rounds: 1, Parallel: 4})
 	got := not(report, true)
 	for _, row := range c.framed {
 		if !slices.Contains(got, row) {

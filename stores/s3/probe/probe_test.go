@@ -206,6 +206,7 @@ func TestLostReplies(t *testing.T) {
 		link.DropReply(s3link.Op(), 3+29*i)
 		link.Answer(s3link.Op(), 11+29*i, http.StatusServiceUnavailable, "SlowDown")
 	}
+	link.DropReply(s3link.Op(s3link.DeleteObject), 1) // it is gone, and nobody has heard of it
 	client, err := minio.New(link.Endpoint(), &minio.Options{
 		Creds: credentials.NewStaticV4("k", "s", ""), Region: "us-east-1", Transport: transport(t), MaxRetries: 1,
 		BucketLookup: minio.BucketLookupPath,
@@ -213,7 +214,7 @@ func TestLostReplies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := mustRun(t, client, probe.Config{Bucket: "bucket", Rounds: 1})
+	report := mustRun(t, client, probe.Config{Bucket: "bucket", Rounds: 1, Parallel: 8})
 	if err := report.Framed(); err != nil {
 		t.Error(err)
 	}

@@ -77,9 +77,9 @@ func (s *store) makes(key string, a answer) answer {
 	return a
 }
 
-// unmakes forgets an object, if it is gone.
+// unmakes forgets an object, if it is gone or may be: listings then tell.
 func (s *store) unmakes(key string, a answer) answer {
-	if a.err == nil {
+	if a.err == nil || !a.tells() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.made, key)
