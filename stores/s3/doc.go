@@ -18,31 +18,31 @@
 // with the writer's number and 128 random bits in it, and a delete leaves a
 // tombstone: no state of a key ever comes back.
 //
-//	           first write                     write
-//	 absent ─────────────────► live, 33 ─────────────────► live, 34 ──┐
-//	   │                           ▲                         │  ▲     │ write
-//	   │ first delete              │ write            delete │  └─────┘
-//	   └──────────────────────► tombstone ◄──────────────────┘
+//	          first write                     write
+//	absent ─────────────────► live, 33 ─────────────────► live, 34 ──┐
+//	  │                           ▲                         │  ▲     │ write
+//	  │ first delete              │ write            delete │  └─────┘
+//	  └──────────────────────► tombstone ◄──────────────────┘
 //
-//	 every arrow: one PUT or CompleteMultipartUpload that names the state it
-//	 starts from (If-Match: its ETag, or If-None-Match: *) and was decided on by
-//	 the number in it. Package layout decides; docs/s3-layout.md has the bytes.
+//	every arrow: one PUT or CompleteMultipartUpload that names the state it
+//	starts from (If-Match: its ETag, or If-None-Match: *) and was decided on by
+//	the number in it. Package layout decides; docs/s3-layout.md has the bytes.
 //
 // # What a write becomes
 //
-//	 reply                  another look at the key        outcome
-//	 ─────────────────────  ─────────────────────────────  ─────────────────────────
-//	 200                                                   applied
-//	 412, 409, 4xx, or the  a newer number                 guard.ErrStale, refused
-//	 body was not read      the caller's condition false   ErrPrecondition, not applied
-//	 to its end             a write of the same token      sent again for the new state,
-//	                                                       or ErrConflict, not applied
-//	                        an older number                ErrConflict, not applied
-//	 none, or 5xx           my nonce                       applied
-//	                        unchanged                      the same sent again: at most one
-//	                                                       of the two is carried out
-//	                        an older number                ErrConflict, not applied
-//	                        anything else                  unknown
+//	reply                  another look at the key        outcome
+//	─────────────────────  ─────────────────────────────  ─────────────────────────
+//	200                                                   applied
+//	412, 409, 4xx, or the  a newer number                 guard.ErrStale, refused
+//	body was not read      the caller's condition false   ErrPrecondition, not applied
+//	to its end             a write of the same token      sent again for the new state,
+//	                                                      or ErrConflict, not applied
+//	                       an older number                ErrConflict, not applied
+//	none, or 5xx           my nonce                       applied
+//	                       unchanged                      the same sent again: at most one
+//	                                                      of the two is carried out
+//	                       an older number                ErrConflict, not applied
+//	                       anything else                  unknown
 //
 // # Guarantees
 //

@@ -63,6 +63,9 @@ func (u *upload) send(ctx context.Context, h layout.Header, c layout.Condition) 
 	}
 	info, reply, err := u.complete(ctx, c)
 	if reply == layout.Accepted {
+		reply, err = u.confirm(ctx, h, c)
+	}
+	if reply == layout.Accepted {
 		u.store.uploads.remove(u.id)
 		u.id = ""
 	}
@@ -87,6 +90,31 @@ func (u *upload) complete(ctx context.Context, c layout.Condition) (minio.Upload
 		err = fmt.Errorf("complete upload: %w", err)
 	}
 	return ours(info, u.size), reply, err
+}
+
+var errNotThere = errors.New("the server acknowledged an upload that it did not complete")
+
+// confirm looks whether an upload that the server says it has completed is
+// there. versitygw says so of any upload that is gone, aborted ones included.
+func (u *upload) confirm(ctx context.Context, h layout.Header, c layout.Condition) (layout.Reply, error) {
+	ctx, cancel := u.store.settling(ctx)
+	defer cancel()
+	state, _, err := u.store.look(ctx, layout.Grant{}, u.key)
+	if err != nil {
+		return layout.Lost, err
+	}
+	if state.Header == h {
+		return layout.Accepted, nil
+	}
+	if c.Holds(state) {
+		_, err := u.store.core.ListObjectParts(ctx, u.store.config.Bucket, u.key, u.id, 0, 1)
+		if r, answered := responseOf(err); answered && r.Code == minio.NoSuchUpload {
+			u.store.uploads.remove(u.id)
+			u.id = ""
+			return layout.Denied, errNotThere
+		}
+	}
+	return layout.Lost, errNotThere
 }
 
 func (u *upload) upload(ctx context.Context, h layout.Header) error {

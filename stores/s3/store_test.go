@@ -110,7 +110,7 @@ func TestPrefixesBindKeys(t *testing.T) {
 			{stock, "a/x", guard.ErrNoToken},
 			{stock, "free", nil},
 			{writer(33), "free", guard.ErrNoToken}, // it has become stock's
-			{guard.Token{}, "a/x", guard.ErrNoToken},
+			{guard.Token{}, "a/x", guard.ErrMalformed},
 			{guard.Token{Resource: "orders"}, "a/x", guard.ErrMalformed},
 			{reader(99), "a/x", guard.ErrReadOnly},
 			{writer(33), ".fence/marks/x", guard.ErrUnsupported},
