@@ -174,8 +174,8 @@ func TestClosed(t *testing.T) {
 // the next, also when many come and go at once; nothing is left of it.
 func TestLoopComesAndGoes(t *testing.T) { // not in parallel: it counts file descriptors
 	var l Loop
-	before := openFiles(t)
-	for range 3 {
+	before := openFiles(t) // or fewer, if something of an earlier test's still ends
+	for range 20 {
 		done := make(chan error, 8)
 		for worker := range cap(done) {
 			go func() { done <- comeAndGo(&l, networks[worker%2]) }()
@@ -186,13 +186,13 @@ func TestLoopComesAndGoes(t *testing.T) { // not in parallel: it counts file des
 			}
 		}
 		l.wantsEnd(t)
-		eventually(t, "all is closed", func() bool { return openFiles(t) == before })
+		eventually(t, "all is closed", func() bool { return openFiles(t) <= before })
 	}
 }
 
 // comeAndGo has connections that are used once.
 func comeAndGo(l *Loop, network string) error {
-	for range 100 {
+	for range 20 {
 		a, b, err := connect(network)
 		if err != nil {
 			return err
