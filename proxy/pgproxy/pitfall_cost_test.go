@@ -22,27 +22,35 @@ func TestNothingIsExecuted(t *testing.T) {
 	testenv.EachPostgres(t, func(t *testing.T, shared *testenv.PostgresServer) {
 		t.Parallel()
 		s := testenv.StartPostgres(t, testenv.PostgresConfig{Major: shared.Major(), Settings: map[string]string{
-			"log_statement": "all", "logging_collector": "on", "log_line_prefix": "%p|", "log_directory": "log",
+			"shared_preload_libraries": "pg_stat_statements", "log_statement": "all", "logging_collector": "on", "log_line_prefix": "%p|", "log_directory": "log",
 		}})
 		sc := newScene(t, s, Config{})
+		admin := sc.admin()
+		sc.run(admin, "CREATE EXTENSION pg_stat_statements")
 		statements := []step{
 			query(insertOne), series("DELETE FROM t"), query("SELECT 1; SELECT 2"), query("BEGIN"), query(insertOne), series("SELECT 3"), query("COMMIT"), series("BEGIN", "DELETE FROM t", "COMMIT"),
 			query("BEGIN ISOLATION LEVEL SERIALIZABLE"), query("SAVEPOINT s"), query("ROLLBACK TO s"), query("ROLLBACK"), copied("COPY t FROM STDIN", "9\ta\n"), query("DELETE FROM t"), query("VACUUM t"),
 		}
 		procedures := []step{query("DO $$ BEGIN END $$"), series("DO $$ BEGIN END $$")}
 		var logs [3][]string
+		var counted [3]string
 		for i, c := range []struct {
 			dsn   string
 			steps []step
 		}{{sc.url, statements}, {sc.via(sc.token(1).String()), statements}, {sc.via(sc.token(1).String()), procedures}} {
 			r := sc.raw(c.dsn)
 			pid := r.backend(t)
+			sc.run(admin, "SELECT pg_stat_statements_reset() IS NULL")
 			r.replay(t, c.steps...)
+			counted[i] = sc.run(admin, "SELECT string_agg(calls || ' ' || query, '; ' ORDER BY query) FROM pg_stat_statements WHERE query !~ 'pg_stat_statements'")
 			r.replay(t, query("SELECT 'the end'"))
 			r.conn.Close()
 			logs[i] = logged(t, sc, pid)
 		}
 		wantWords(t, "the log", logs[1], logs[0])
+		if counted[1] != counted[0] || !strings.Contains(counted[0], "INSERT") {
+			t.Errorf("pg_stat_statements has %s, and without the proxy %s", counted[1], counted[0])
+		}
 		want := []string{"execute: BEGIN", "statement: DO $$ BEGIN END $$", "execute: COMMIT", "execute: BEGIN", "execute: DO $$ BEGIN END $$", "execute: COMMIT", "statement: SELECT 'the end'"}
 		wantWords(t, "the log of procedures", logs[2], want)
 	})

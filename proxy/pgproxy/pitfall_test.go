@@ -2,6 +2,10 @@ package pgproxy
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,4 +133,44 @@ func eachScene(t *testing.T, c Config, f func(t *testing.T, sc *scene)) {
 		t.Parallel()
 		f(t, newScene(t, s, c))
 	})
+}
+
+// TestTrapsAreShown: the tests that docs/guarantees.md names for each trap exist.
+func TestTrapsAreShown(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "\n### Known traps of Postgres proxies\n")
+	section, _, ended := strings.Cut(section, "\n### ")
+	if !found || !ended {
+		t.Fatal("there is no such section")
+	}
+	tests := map[string]bool{}
+	definition := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	for _, dir := range []string{".", "../../test/clients"} {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			for _, m := range definition.FindAllSubmatch(source, -1) {
+				tests[string(m[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(section, -1)
+	if len(named) < 50 {
+		t.Errorf("only %d tests are named", len(named))
+	}
+	for _, m := range named {
+		if !tests[m[1]] {
+			t.Errorf("there is no %s", m[1])
+		}
+	}
 }
