@@ -97,50 +97,49 @@ func (s *Store) changeMark(ctx context.Context, resource string,
 	for try := 0; ; try++ {
 		o, etag, err := s.readMark(ctx, resource)
 		if err == nil {
-			after, changed, err := change(o)
-			if err != nil {
-				return o.Mark, notApplied(err)
+			after, changed, no := change(o)
+			if no != nil {
+				return o.Mark, notApplied(no)
 			}
 			if changed {
 				var r layout.Reply
 				r, err = s.writeMark(ctx, after, etag)
 				reply = reply.Then(r)
-				o = after
 			}
-			switch {
-			case err == nil:
-				s.claims.learn(resource, o.Mark)
-				return o.Mark, nil
-			case isStatus(err, http.StatusPreconditionFailed), isStatus(err, http.StatusConflict),
-				isStatus(err, http.StatusNotFound) && isAbsent(err):
+			if err == nil {
+				s.claims.learn(resource, after.Mark)
+				return after.Mark, nil
+			}
+			if overtaken(err) {
 				try = 0 // somebody else was faster, and has come further
 			}
 		}
-		if final := s.giveUp(ctx, try, err); final != nil {
+		if err = s.giveUp(ctx, try, err); err != nil {
 			if reply == layout.Lost {
-				return o.Mark, guard.WithOutcome(final, guard.Unknown)
+				return o.Mark, guard.WithOutcome(err, guard.Unknown)
 			}
-			return o.Mark, notApplied(final)
+			return o.Mark, notApplied(err)
 		}
 	}
+}
+
+// overtaken reports whether a request was not carried out because the state
+// that it names is gone.
+func overtaken(err error) bool {
+	return isStatus(err, http.StatusPreconditionFailed) || isStatus(err, http.StatusConflict) || isAbsent(err)
 }
 
 // maxTries is how often a request that fails for no reason of its own is sent.
 const maxTries = 4
 
-// giveUp waits before the next try, or returns the error that ends the tries.
+// giveUp waits before err is tried again, or returns what ends the tries.
 func (s *Store) giveUp(ctx context.Context, try int, err error) error {
 	r, answered := responseOf(err)
-	hopeless := answered && final(r.StatusCode) && r.StatusCode != http.StatusPreconditionFailed &&
-		r.StatusCode != http.StatusConflict && r.Code != minio.NoSuchKey
-	if hopeless || errors.Is(err, layout.ErrBadMark) || try+1 >= maxTries {
+	if hopeless := answered && final(r.StatusCode) && !overtaken(err); hopeless || errors.Is(err, layout.ErrBadMark) || try+1 >= maxTries {
 		return err
 	}
 	if ended := pause(ctx, try); ended != nil {
-		if err != nil {
-			return errors.Join(ended, err)
-		}
-		return ended
+		return errors.Join(ended, err)
 	}
 	return nil
 }
