@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -79,10 +80,16 @@ func (s *Store) copy(ctx context.Context, token guard.Token, dst CopyDest, src C
 // likeSource returns o with what is stored beside the payload of the source.
 func likeSource(o PutOptions, from *minio.ObjectInfo) PutOptions {
 	o.UserMetadata, o.UserTags = from.UserMetadata, nil
-	o.ContentType, o.ContentEncoding, o.Expires = from.ContentType, from.ContentEncoding, from.Expires
+	o.ContentType, o.ContentEncoding, o.Expires = from.ContentType, stripChunked(from.ContentEncoding), from.Expires
 	o.ContentDisposition, o.ContentLanguage = from.Metadata.Get("Content-Disposition"), from.Metadata.Get("Content-Language")
 	o.CacheControl = from.Metadata.Get("Cache-Control")
 	return o
+}
+
+// stripChunked removes the coding of the transfer, which some stores keep.
+func stripChunked(encoding string) string {
+	codings := strings.FieldsFunc(encoding, func(r rune) bool { return r == ',' || r == ' ' })
+	return strings.Join(slices.DeleteFunc(codings, func(c string) bool { return c == "aws-chunked" }), ",")
 }
 
 // Progress is how far a Frame or a Rebind has come.
