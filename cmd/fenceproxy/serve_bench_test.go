@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"os"
@@ -8,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"golang.org/x/sync/errgroup"
@@ -28,13 +28,9 @@ func BenchmarkIdleSessions(b *testing.B) {
 	go pretendAll(server)
 	program := built(b)
 	for b.Loop() {
-		addr := freeAddress(b)
-		cmd := exec.Command(program, "serve", "--postgres-listen", addr, "--postgres-upstream", server.Addr().String(),
-			"--untokened", "allow", "--max-connections", strconv.Itoa(sessions+1))
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		login(b, addr).Close()
+		cmd := exec.Command(program, "serve", "--postgres-listen", "127.0.0.1:0", "--postgres-upstream", server.Addr().String(),
+			"--untokened", "allow", "--max-connections", strconv.Itoa(sessions))
+		addr := listening(b, cmd)
 		before := resident(b, cmd.Process.Pid)
 		conns := make([]net.Conn, 0, sessions)
 		for range sessions {
@@ -51,29 +47,36 @@ func BenchmarkIdleSessions(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func freeAddress(tb testing.TB) string {
+// listening starts serve, and returns the address that it says it has.
+func listening(tb testing.TB, cmd *exec.Cmd) string {
 	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if _, rest, ok := strings.Cut(lines.Text(), " address="); ok {
+			go func() { // so that the proxy can go on writing
+				for lines.Scan() {
+				}
+			}()
+			return strings.Fields(rest)[0]
+		}
+	}
+	tb.Fatal("serve ends without listening")
+	return ""
 }
 
-// login opens a session, waiting until somebody listens.
+// login opens a session.
 func login(tb testing.TB, addr string) net.Conn {
 	tb.Helper()
-	var conn net.Conn
-	for deadline := time.Now().Add(time.Minute); ; {
-		var err error
-		if conn, err = net.Dial("tcp", addr); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			tb.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		tb.Fatal(err)
 	}
 	f := pgproto3.NewFrontend(conn, conn)
 	f.Send(&pgproto3.StartupMessage{ProtocolVersion: pgproto3.ProtocolVersion30, Parameters: map[string]string{"user": "u"}})
