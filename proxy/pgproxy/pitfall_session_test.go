@@ -110,7 +110,7 @@ func TestWhoeverTheSessionIs(t *testing.T) {
 		for _, become := range []string{"SET ROLE " + nobody, "SET SESSION AUTHORIZATION " + nobody} {
 			scripts[become] = []step{
 				query(become), query(insertOne), series("INSERT INTO t VALUES (2, 'b')"), query("BEGIN"), query("INSERT INTO t VALUES (3, 'c')"), query("COMMIT"),
-				query("DEALLOCATE ALL"), query("INSERT INTO t VALUES (4, 'd')"), query("DO $$ BEGIN INSERT INTO t VALUES (5, 'e'); END $$"), query("CREATE TABLE public.nope ()"), query("SELECT current_user = session_user"),
+				query("DEALLOCATE ALL"), query("INSERT INTO t VALUES (4, 'd')"), query("DO $$ BEGIN INSERT INTO t VALUES (5, 'e'); END $$"), query("CREATE SCHEMA nope"), query("SELECT current_user = session_user"),
 			}
 		}
 		list := sc.token(1).String() + ",ft1:x:1:h:test:stock"
