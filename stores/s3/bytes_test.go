@@ -95,6 +95,9 @@ func TestRanges(t *testing.T) {
 					}
 					o := GetOptions{Offset: offset, Length: length}
 					want, wantErr := e.bareRange(t, "bare", o)
+					if size == 0 && offset < 0 { // stores differ; AWS has no last bytes of nothing
+						wantErr = minio.ErrorResponse{StatusCode: http.StatusRequestedRangeNotSatisfiable}
+					}
 					for name, store := range map[string]*Store{"warm": e.store, "cold": e.newStore(t, Config{ReadWithoutToken: true})} {
 						if name == "cold" && offset%3 != 0 && size != 200 {
 							continue

@@ -189,12 +189,11 @@ func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state 
 		return nil, err
 	}
 	// More last bytes than there are: the header may be among them.
-	first, _, found := strings.Cut(strings.TrimPrefix(info.Headers.Get("Content-Range"), "bytes "), "-")
-	at, err := strconv.ParseInt(first, 10, 64)
+	at, err := firstByte(&info)
 	size, err2 := wholeSize(&info)
-	if !found || err != nil || err2 != nil {
+	if err := errors.Join(err, err2); err != nil {
 		body.Close()
-		return nil, errors.New("server answered to a range without Content-Range")
+		return nil, err
 	}
 	if at < front {
 		if size == front {
@@ -208,6 +207,20 @@ func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state 
 	}
 	reframe(&info, state, size)
 	return &Object{body, info}, nil
+}
+
+// firstByte returns where in the object the part begins of which info tells.
+func firstByte(info *minio.ObjectInfo) (int64, error) {
+	span := info.Headers.Get("Content-Range")
+	if span == "" && info.Size == 0 { // an empty object has no parts
+		return 0, nil
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(span, "bytes "), "-")
+	at, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("server answered to a range with Content-Range %q", span)
+	}
+	return at, nil
 }
 
 // conditions makes the server judge the caller's conditions.

@@ -129,7 +129,9 @@ func (e *env) stored(tb testing.TB, key string) ([]byte, layout.Header) {
 
 func (e *env) putBare(tb testing.TB, key, value string) {
 	tb.Helper()
-	_, err := e.bare.PutObject(tb.Context(), e.bucket, key, bytes.NewReader([]byte(value)), int64(len(value)), minio.PutObjectOptions{ContentType: "text/plain"})
+	// An empty payload that is signed in chunks has a chunk that minio-go does not announce.
+	o := minio.PutObjectOptions{ContentType: "text/plain", DisableContentSha256: value == ""}
+	_, err := e.bare.PutObject(tb.Context(), e.bucket, key, bytes.NewReader([]byte(value)), int64(len(value)), o)
 	if err != nil {
 		tb.Fatal(err)
 	}
