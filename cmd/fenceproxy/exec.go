@@ -2,11 +2,10 @@ package main
 
 import (
 	"errors"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -26,7 +25,7 @@ type errand struct {
 	shared    bool
 	ttl       time.Duration
 	wait      time.Duration // below 0: for ever
-	claims    []string      // URLs
+	claims    []claimTarget
 	claimWait time.Duration
 	evict     bool
 	s3        bool
@@ -50,8 +49,8 @@ func (p *program) exec() *cobra.Command {
 	flags.BoolVar(&e.shared, "shared", false, "hold the lock together with other readers; the token cannot write")
 	flags.DurationVar(&e.ttl, "ttl", 15*time.Second, "how long the lock outlives the last sign of life of this process")
 	flags.DurationVar(&e.wait, "wait", 0, "how long to wait for the lock, 0s not at all (default: for ever)")
-	flags.StringArrayVar(&e.claims, "claim", nil, "URL of a Postgres database in which to claim the token first; can be given more than once")
-	flags.DurationVar(&e.claimWait, "claim-wait", 10*time.Second, "how long a claim waits for transactions of older holders")
+	claims := flags.StringArray("claim", nil, "URL of a Postgres database, or of an S3 bucket, in which to claim the token first; can be given more than once")
+	flags.DurationVar(&e.claimWait, "claim-wait", 10*time.Second, "how long a claim in a database waits for transactions of older holders")
 	flags.BoolVar(&e.evict, "evict", false, "end the sessions of older holders that a claim still waits for then")
 	flags.BoolVar(&e.s3, "s3", false, "let S3 clients carry the token too, as their session token")
 	flags.BoolVar(&e.print, "print", false, "run nothing: print the token, and hold the lock until standard input ends")
@@ -59,11 +58,14 @@ func (p *program) exec() *cobra.Command {
 		if *lock == "" {
 			*lock = p.env(lockEnv)
 		}
+		var err error
+		if e.claims, err = p.claimTargets(cmd, *claims); err != nil {
+			return err
+		}
 		if err := e.check(cmd, *lock, args); err != nil {
 			return err
 		}
 		if !e.print {
-			var err error
 			if e.path, err = child.Find(args[0], p.env("PATH")); err != nil {
 				return cannotRun(args[0], err)
 			}
@@ -91,22 +93,14 @@ func (e *errand) check(cmd *cobra.Command, lock string, args []string) error {
 		return usage(cmd, "--wait is below 0")
 	case e.claimWait <= 0:
 		return usage(cmd, "--claim-wait is not above 0")
-	case len(e.claims) == 0 && (e.evict || cmd.Flags().Changed("claim-wait")):
-		return usage(cmd, "--claim-wait and --evict are for a --claim, and there is none")
+	case !slices.ContainsFunc(e.claims, waits) && (e.evict || cmd.Flags().Changed("claim-wait")):
+		return usage(cmd, "--claim-wait and --evict are for a --claim in a database, and there is none")
 	}
 	if !cmd.Flags().Changed("wait") {
 		e.wait = -1
 	}
 	if err := guard.ValidateResource(e.resource); err != nil {
 		return usage(cmd, "--resource: %v", err)
-	}
-	for _, text := range e.claims {
-		if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
-			return usage(cmd, "--claim is not the URL of a Postgres database: other resources cannot be claimed yet")
-		}
-		if _, err := pgx.ParseConfig(text); err != nil {
-			return usage(cmd, "--claim is not the URL of a Postgres database: it must read postgres://user:password@host:port/database, special characters percent-encoded")
-		}
 	}
 	var err error
 	if e.target, err = lockurl.Parse(lock); err != nil {

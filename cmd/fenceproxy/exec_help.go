@@ -12,7 +12,15 @@ fencing token without knowing of it:
 
 A table that fence.protect guards admits what such a client writes once the
 token is claimed, which --claim does before the program starts, and refuses it
-with TK001 when somebody else has the lock.
+with TK001 when somebody else has the lock. --claim takes
+
+  postgres://user:password@host/database
+  s3://BUCKET?endpoint=URL            also region, cacert, virtual-host=true; the
+                                      environment (AWS_…) has what is left out, and
+                                      the keys, as for 'fenceproxy s3'
+
+A bucket's objects are fenced for 'fenceproxy s3' and package stores/s3, which take
+the token from FENCE_TOKEN; --s3 is for clients of a proxy in front of the store.
 
 Lock services:
 
@@ -56,7 +64,7 @@ const execExample = `  export FENCE_LOCK=etcd://etcd1:2379,etcd2:2379,etcd3:2379
   DB=postgres://app@db.example/app
   fenceproxy exec --resource orders --claim $DB -- psql $DB -f nightly.sql
   fenceproxy exec --resource orders --claim $DB --wait 30s -- pgbench -n -f load.sql $DB
-  fenceproxy exec --resource reports --s3 -- ./nightly.sh
+  fenceproxy exec --resource reports --claim "s3://app?endpoint=https://s3.example" -- ./nightly.sh
   fenceproxy exec --resource orders --shared -- sh -c 'echo "reading with $FENCE_TOKEN"; psql $DB'
   mkfifo hold; fenceproxy exec --resource orders --print <hold >token &
   exec 3>hold     # now it waits, prints the token, and holds until exec 3>&-`

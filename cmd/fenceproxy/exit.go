@@ -20,6 +20,7 @@ const (
 	exitUsage       = 64  // EX_USAGE
 	exitNotFound    = 66  // EX_NOINPUT
 	exitUnreachable = 69  // EX_UNAVAILABLE
+	exitUnknown     = 74  // EX_IOERR
 	exitHeld        = 75  // EX_TEMPFAIL
 	exitLost        = 76  // EX_PROTOCOL
 	exitDenied      = 77  // EX_NOPERM
@@ -42,12 +43,15 @@ func exitCodes() *cobra.Command {
    64  bad usage: an unknown command or flag, a missing argument or URL, or a
        question that nobody can answer (give --yes)
    66  not found: no such resource, no such config file (serve), or no such
-       bucket
+       bucket, object or file (s3)
    69  unreachable: Postgres, the lock service or the S3 store does not answer,
        has no such database, or, where the demo is to start it, is not on this
        machine
-   75  not in time: somebody else holds the lock (exec --wait), or older
-       transactions are in the way of a claim (exec --claim-wait)
+   74  unknown: the answer to a write was lost, so nobody knows whether it was
+       carried out (s3)
+   75  not in time: somebody else holds the lock (exec --wait), older transactions
+       are in the way of a claim (exec --claim-wait), or another write came first
+       (s3 put, s3 rm)
    76  lost: the lease is over, and the command that ran under it was ended (exec)
    77  denied: a wrong password or key, a role that may not do this, or a
        resource that refuses the token

@@ -6,12 +6,14 @@ package main
 import (
 	"context"
 	"io"
+	"log"
 	"os"
 
 	"golang.org/x/term"
 )
 
 func main() {
+	log.SetOutput(io.Discard) // net/http writes there what is in nobody's error: standard error is ours
 	p := program{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, environ: os.Environ, executable: os.Executable,
 		terminal: func() bool { return isTerminal(os.Stdin) },

@@ -26,7 +26,7 @@ under a lock so that they are held to it, and shows it.`,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
-	root.AddCommand(p.demo(), p.demoWorker(), p.demoCleaner(), p.doctor(), p.exec(), p.execWarden(), p.lock(), p.migrate(), p.marks(), p.serve(), p.version(), exitCodes())
+	root.AddCommand(p.demo(), p.demoWorker(), p.demoCleaner(), p.doctor(), p.exec(), p.execWarden(), p.lock(), p.migrate(), p.marks(), p.s3(), p.serve(), p.version(), exitCodes())
 	return root
 }
 

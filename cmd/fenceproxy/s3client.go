@@ -46,9 +46,26 @@ func (b *s3Bucket) close() { b.transport.CloseIdleConnections() }
 // s3Bucket reads the flags of s3Flags and the environment. It asks nobody. The
 // client tries nothing twice.
 func (p *program) s3Bucket(cmd *cobra.Command) (*s3Bucket, error) {
-	given := func(flag string, env ...string) (text, source string) {
-		if text, _ = cmd.Flags().GetString(flag); text != "" { // the flag is there
-			return text, "--" + flag
+	name, _ := cmd.Flags().GetString("bucket") // the flag is there, like the others
+	if name == "" {
+		return nil, usage(cmd, "no bucket: give --bucket NAME")
+	}
+	b, err := p.openS3(name, func(setting string) (text, source string) {
+		return cmd.Flags().Lookup(setting).Value.String(), "--" + setting
+	})
+	if err != nil {
+		return nil, usage(cmd, "%v", err)
+	}
+	return b, nil
+}
+
+// openS3 makes the client of a bucket. What says the flags of s3Flags, or other
+// things with their names, do not say, the environment does. The error is about
+// the settings.
+func (p *program) openS3(bucket string, says func(setting string) (text, source string)) (*s3Bucket, error) {
+	given := func(setting string, env ...string) (text, source string) {
+		if text, source = says(setting); text != "" {
+			return text, source
 		}
 		for _, name := range env {
 			if text = p.env(name); text != "" {
@@ -57,22 +74,19 @@ func (p *program) s3Bucket(cmd *cobra.Command) (*s3Bucket, error) {
 		}
 		return "", ""
 	}
-	b := &s3Bucket{}
-	if b.name, _ = given("bucket"); b.name == "" {
-		return nil, usage(cmd, "no bucket: give --bucket NAME")
-	}
+	b := &s3Bucket{name: bucket}
 	text, source := given("endpoint", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	if text == "" {
 		text = "https://s3.amazonaws.com"
 	}
 	endpoint, err := url.Parse(text)
 	if err != nil || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.Host == "" || endpoint.User != nil || strings.Trim(endpoint.Path, "/") != "" {
-		return nil, usage(cmd, "%s is not the URL of a store: it must read https://host:port, or http:// without TLS", source)
+		return nil, fmt.Errorf("%s is not the URL of a store: it must read https://host:port, or http:// without TLS", source)
 	}
 	b.endpoint = endpoint
 	key, secret := p.env("AWS_ACCESS_KEY_ID"), p.env("AWS_SECRET_ACCESS_KEY")
 	if key == "" || secret == "" {
-		return nil, usage(cmd, "no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		return nil, errors.New("no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	}
 	region, _ := given("region", "AWS_REGION", "AWS_DEFAULT_REGION")
 	if region == "" {
@@ -83,11 +97,11 @@ func (p *program) s3Bucket(cmd *cobra.Command) (*s3Bucket, error) {
 	}
 	if path, source := given("cacert", "AWS_CA_BUNDLE"); path != "" && endpoint.Scheme == "https" {
 		if b.transport.TLSClientConfig, err = trusting(path); err != nil {
-			return nil, usage(cmd, "%s: %v", source, err)
+			return nil, fmt.Errorf("%s: %w", source, err)
 		}
 	}
 	lookup := minio.BucketLookupAuto
-	if virtual, _ := cmd.Flags().GetBool("virtual-host"); virtual { // the flag is there
+	if virtual, _ := says("virtual-host"); virtual == "true" {
 		lookup = minio.BucketLookupDNS
 	}
 	b.client, err = minio.New(endpoint.Host, &minio.Options{
@@ -95,7 +109,7 @@ func (p *program) s3Bucket(cmd *cobra.Command) (*s3Bucket, error) {
 		Secure: endpoint.Scheme == "https", Transport: b.transport, Region: region, BucketLookup: lookup, MaxRetries: 1,
 	})
 	if err != nil {
-		return nil, usage(cmd, "%s is not the URL of a store: %v", source, err)
+		return nil, fmt.Errorf("%s is not the URL of a store: %w", source, err)
 	}
 	return b, nil
 }

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks"
+)
+
+// TestExecS3 runs the built program: a shell that works on a bucket under a lock.
+func TestExecS3(t *testing.T) {
+	t.Parallel()
+	program := built(t)
+	for name, f := range map[string]func(*testing.T, *theatre){
+		"claim":       testExecS3Claim,
+		"claim fails": testExecS3ClaimFails,
+		"claim heals": testExecS3Heals,
+		"README":      testReadmeS3,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			etcd := testenv.Etcd(t)
+			f(t, &theatre{t: t, program: program, etcd: etcd, prefix: "test/" + locks.NewID() + "/"})
+		})
+	}
+}
+
+// url is the bucket's, with what else there is to say in the environment.
+func (b *pail) url() string { return "s3://" + b.bucket + "?endpoint=" + b.env["AWS_ENDPOINT_URL"] }
+
+// at starts exec with the environment of a bucket.
+func (x *theatre) at(b *pail, args ...string) *act {
+	x.t.Helper()
+	a := x.prepare(args...)
+	for name, value := range b.env {
+		a.cmd.Env = append(a.cmd.Env, name+"="+value)
+	}
+	a.cmd.Env = append(a.cmd.Env, "BUCKET="+b.bucket, "FENCEPROXY="+x.program)
+	must(x.t, a.cmd.Start())
+	a.watch()
+	return a
+}
+
+func (x *theatre) claiming(b *pail, claim string, script string) *act {
+	x.t.Helper()
+	return x.at(b, "--lock", x.lock(""), "--resource", "orders", "--claim", claim, "--", "sh", "-c", script)
+}
+
+func testExecS3Claim(t *testing.T, x *theatre) {
+	b := newPail(t)
+	a := x.claiming(b, b.url(), `echo "$FENCE_TOKEN"; echo one | "$FENCEPROXY" s3 put - k --bucket "$BUCKET"`)
+	token := a.line()
+	a.line() // the ETag
+	a.ends(exitOK)
+	b.holds("k", "one\n")
+	// The claim alone closes the resource to older tokens, before the program does
+	// anything.
+	x.claiming(b, b.url(), "true").ends(exitOK)
+	b.with(token).feed("late", "put", "-", "k").want(t, exitDenied, "stale token")
+	b.with(token).feed("late", "put", "-", "new").want(t, exitDenied, "stale token")
+
+	// With a database too, and with the token where S3 clients look for one.
+	url := protected(t)
+	a = x.at(b, "--lock", x.lock(""), "--resource", "orders", "--s3", "--claim", url, "--claim", b.url(), "--claim-wait", "5s", "--",
+		"sh", "-c", `echo two | "$FENCEPROXY" s3 put - k --bucket "$BUCKET" >/dev/null && `+shellWords(psql(t, url, fmt.Sprintf(insert, "both"))))
+	a.ends(exitOK)
+	b.holds("k", "two\n")
+	if got := notes(t, url); got != "both" {
+		t.Errorf("entries: %q", got)
+	}
+}
+
+func testExecS3ClaimFails(t *testing.T, x *theatre) {
+	b := newPail(t)
+	ends := func(b *pail, claim string, code int, words ...string) {
+		t.Helper()
+		if out := x.claiming(b, claim, "echo started").ends(code, words...); out != "" {
+			t.Errorf("the command has run: %q", out)
+		}
+	}
+	ends(b, "s3://no-such?endpoint="+b.env["AWS_ENDPOINT_URL"], exitNotFound, `there is no bucket "no-such"`)
+	ends(b, "s3://bucket?endpoint=http://127.0.0.1:1", exitUnreachable, "the store at http://127.0.0.1:1", "check the endpoint")
+	wrong := b.with("")
+	wrong.env["AWS_SECRET_ACCESS_KEY"] = "s3cret"
+	ends(wrong, b.url(), exitDenied, "check the keys")
+
+	b.with("ft1:x:5:h:somebody:orders").put("k", "x")
+	ends(b, b.url(), exitDenied, "foreign issuer", "fenceproxy s3 adopt 'orders' --issuer ", " --bucket "+b.bucket)
+	issuer := strings.TrimSpace(x.claiming(b, "s3://"+newPail(t).bucket, `echo "$FENCE_TOKEN" | cut -d: -f5`).ends(exitOK))
+	b.run("adopt", "orders", "--issuer", issuer, "--yes").want(t, exitOK)
+	x.claiming(b, b.url(), "true").ends(exitOK)
+	// A lock service whose numbers went back, and that takes no floor.
+	b.with(fmt.Sprintf("ft1:x:%d:h:%s:orders", int64(1)<<40, issuer)).put("k", "x")
+	x.claiming(b, b.url(), "true").ends(exitDenied, "stale token", "the lock service hands out numbers", "fenceproxy s3 adopt 'orders' --issuer NEW")
+}
+
+// Redis has lost its numbers, and its clock is behind: exec acquires above the
+// mark of the bucket.
+func testExecS3Heals(t *testing.T, x *theatre) {
+	b := newPail(t)
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	b.with(fmt.Sprintf("ft1:x:%d:h:redis:orders", ahead)).put("k", "before")
+	lock := fmt.Sprintf("redis://%s?prefix=%s:", testenv.Redis(t).Addr(), locks.NewID())
+	a := x.at(b, "--lock", lock, "--resource", "orders", "--claim", b.url(), "--", "sh", "-c", `echo $FENCE_TOKEN; echo healed | "$FENCEPROXY" s3 put - k --bucket "$BUCKET" >/dev/null`)
+	token, err := guard.Parse(a.line())
+	if err != nil || token.Number != ahead+1 {
+		t.Errorf("token %+v, %v, want the number %d", token, err, ahead+1)
+	}
+	a.ends(exitOK)
+	b.holds("k", "healed\n")
+}
+
+// What README.md shows of a shell does what it says.
+func testReadmeS3(t *testing.T, x *theatre) {
+	_, section, found := strings.Cut(text(t, "../../README.md"), "\n## Objects in S3\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var script []string
+	for line := range strings.SplitSeq(section, "\n") {
+		if code, ok := strings.CutPrefix(line, "    "); ok {
+			script = append(script, code)
+		}
+	}
+	if !found || len(script) < 5 {
+		t.Fatalf("README.md shows %q", script)
+	}
+	b := newPail(t)
+	b.env["AWS_ENDPOINT_URL"] = "http://" + b.server.Endpoint()
+	b.putBare("reports/old.csv", "old")
+	all := strings.NewReplacer(
+		"https://s3.example", b.env["AWS_ENDPOINT_URL"], "etcd://etcd1:2379,etcd2:2379,etcd3:2379", x.lock(""),
+		"--bucket app", "--bucket "+b.bucket, "s3://app", "s3://"+b.bucket,
+	).Replace(strings.Join(script, "\n"))
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/report", []byte("#!/bin/sh\necho report\n"), 0o700))
+	must(t, os.Symlink(x.program, dir+"/fenceproxy"))
+	a := x.at(b, "--lock", x.lock(""), "--resource", "unused", "--", "bash", "-ec", "unset FENCE_TOKEN; cd '"+dir+"'; PATH=.:$PATH\n"+all)
+	out := a.ends(exitOK)
+	for _, want := range []string{"can hold fenced objects", " today.csv\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not print %q:\n%s\nstderr: %s", want, out, a.stderr.String())
+		}
+	}
+	b.holds("reports/today.csv", "report\n")
+	b.holds("reports/old.csv", "old")
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+)
+
+// tokenHelp is what all commands that read or write objects say of the token.
+const tokenHelp = `The token is --token, or the environment's FENCE_TOKEN, as 'fenceproxy exec' sets
+it. It is claimed in the bucket first if nobody has. A token that is no longer
+current is refused: exit code 77, and nothing was written.`
+
+func (p *program) s3() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "s3",
+		Short: "Read and write fenced objects in S3, frame a bucket, hand keys over",
+		Long: `Reads and writes objects of a bucket under fencing tokens. An object that was
+written under a token cannot be overwritten or deleted under an older one, however
+late that request arrives. 'fenceproxy doctor s3' tells whether a store can do
+this.
+
+Fenced objects have a header of 64 bytes in front: other programs see it, these
+commands and package stores/s3 do not show it. frame puts it in front of objects
+that were there before.
+
+` + tokenHelp,
+		Example: `  export AWS_ENDPOINT_URL=https://s3.example FENCE_LOCK=etcd://etcd:2379
+  fenceproxy exec --resource reports --claim s3://app -- sh -c '
+    ./report | fenceproxy s3 put - reports/today.csv --bucket app'`,
+	}, p.s3Adopt(), p.s3Frame(), p.s3Get(), p.s3Ls(), p.s3Put(), p.s3Rebind(), p.s3Rm())
+}
+
+// tokenFlags adds to a command what names its token. A command that only reads
+// can do without one.
+func tokenFlags(cmd *cobra.Command, reads bool) {
+	flags := cmd.Flags()
+	flags.String("token", "", "fencing token (default: the environment's "+carrier.Env+")")
+	flags.String("resource", "", "which of several tokens to use: the one for this resource")
+	if reads {
+		flags.Bool("no-token", false, "read without a token, whoever the objects belong to")
+	}
+}
+
+func legacyFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool("legacy", false, "allow objects that are not framed, because they were there before")
+}
+
+// s3Token reads the flags of tokenFlags and the environment. The token is the
+// one for resource, if that is not "". The zero Token is for --no-token.
+func (p *program) s3Token(cmd *cobra.Command, resource string) (guard.Token, error) {
+	none := guard.Token{}
+	text, err := cmd.Flags().GetString("token")
+	if err != nil {
+		return none, err
+	}
+	if without, _ := cmd.Flags().GetBool("no-token"); without { // the flag may not be there
+		if text != "" {
+			return none, usage(cmd, "--token and --no-token at once")
+		}
+		return none, nil
+	}
+	source := "--token"
+	if text == "" {
+		text, source = p.env(carrier.Env), carrier.Env
+	}
+	if text == "" {
+		hint := ""
+		if cmd.Flags().Lookup("no-token") != nil {
+			hint = ", or --no-token to read without"
+		}
+		return none, usage(cmd, "no token: run this under 'fenceproxy exec', or give --token%s", hint)
+	}
+	tokens, err := guard.ParseList(text)
+	if err != nil {
+		return none, usage(cmd, "%s is not a token: %v", source, err)
+	}
+	if resource == "" {
+		if resource, err = cmd.Flags().GetString("resource"); err != nil {
+			return none, err
+		}
+	}
+	if resource == "" && len(tokens) > 1 {
+		return none, usage(cmd, "%s has tokens for %s: choose by --resource", source, resources(tokens))
+	}
+	if resource == "" {
+		return tokens[0], nil
+	}
+	token, err := guard.TokenFor(tokens, resource)
+	if err != nil {
+		return none, usage(cmd, "%s has no token for %q, but for %s", source, resource, resources(tokens))
+	}
+	return token, nil
+}
+
+func resources(tokens []guard.Token) string {
+	names := make([]string, 0, len(tokens))
+	for _, token := range tokens {
+		names = append(names, fmt.Sprintf("%q", token.Resource))
+	}
+	return strings.Join(names, ", ")
+}
+
+// s3Session is a bucket together with the token to use there.
+type s3Session struct {
+	*s3Bucket
+
+	store *s3store.Store
+	token guard.Token
+}
+
+// s3Session reads the flags of s3Flags, tokenFlags and legacyFlag. Close it.
+func (p *program) s3Session(cmd *cobra.Command, resource string) (*s3Session, error) {
+	token, err := p.s3Token(cmd, resource)
+	if err != nil {
+		return nil, err
+	}
+	bucket, err := p.s3Bucket(cmd)
+	if err != nil {
+		return nil, err
+	}
+	legacy, _ := cmd.Flags().GetBool("legacy") // the flag may not be there
+	store, err := s3store.New(bucket.client, s3store.Config{
+		Bucket: bucket.name, Legacy: legacy, ReadWithoutToken: token == guard.Token{},
+	})
+	if err != nil {
+		bucket.close()
+		return nil, usage(cmd, "%v", err)
+	}
+	return &s3Session{bucket, store, token}, nil
+}
+
+// explainStore gives the error of a read an exit code, and words that say what to
+// do.
+func (b *s3Bucket) explainStore(ctx context.Context, err error) error {
+	var coded *codedError
+	var refused *guard.RefusedError
+	var local *fs.PathError
+	var answer minio.ErrorResponse
+	var transport *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &coded):
+		return coded
+	case errors.As(err, &refused):
+		return fail(exitDenied, "%w%s", err, b.advice(refused))
+	case errors.Is(err, s3store.ErrNotFound):
+		return fail(exitNotFound, "%w in bucket %q", err, b.name)
+	case errors.Is(err, s3store.ErrPrecondition), errors.Is(err, s3store.ErrConflict):
+		return fail(exitHeld, "%w; read the object again before you go on", err)
+	case errors.As(err, &local):
+		return fail(exitFailure, "%w", err)
+	case errors.As(err, &answer), errors.As(err, &transport):
+		return b.explain(err)
+	}
+	return fail(exitFailure, "%w", err)
+}
+
+// advice is what to do about a refusal.
+func (b *s3Bucket) advice(refused *guard.RefusedError) string {
+	switch {
+	case errors.Is(refused, guard.ErrStale), errors.Is(refused, guard.ErrDuplicate):
+		return "; the lock is lost: acquire it again, and start over"
+	case errors.Is(refused, guard.ErrForeign):
+		return fmt.Sprintf("; if the resource is to take its numbers from %s from now on: %s",
+			shown(refused.Token.Issuer), b.adoption(refused.Token.Resource, refused.Token.Issuer))
+	case errors.Is(refused, guard.ErrNoToken):
+		return "; use a token of that resource, or have the keys change hands: fenceproxy s3 rebind"
+	case errors.Is(refused, guard.ErrReadOnly):
+		return "; acquire the lock exclusively"
+	case errors.Is(refused, guard.ErrUnsupported):
+		return "; 'fenceproxy s3 frame' frames what was there before, --legacy allows it as it is"
+	}
+	return ""
+}
+
+// adoption is the command by which a resource adopts an issuer.
+func (b *s3Bucket) adoption(resource, issuer string) string {
+	return fmt.Sprintf("fenceproxy s3 adopt '%s' --issuer %s --bucket %s", resource, shown(issuer), b.name)
+}
+
+// explainWrite is explainStore of a write: whoever cannot know whether it
+// happened is told so (I2), also where a signal ended it.
+func (b *s3Bucket) explainWrite(ctx context.Context, err error) error {
+	known := guard.OutcomeOf(err) != guard.Unknown
+	var bySignal signalError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(context.Cause(ctx), &bySignal):
+		what := "nothing was written"
+		if !known {
+			what = "whether it was written is not known: " + err.Error()
+		}
+		return &finalError{exitSignal + int(bySignal.signal), fmt.Errorf("%w; %s", bySignal, what)}
+	case !known:
+		return fail(exitUnknown, "whether it was written is not known: %w; look at the object, or do it again", err)
+	}
+	return b.explainStore(ctx, err)
+}
+
+// timestamp is a time in a listing, as of the aws command but in UTC.
+func timestamp(t time.Time) string { return t.UTC().Format(time.DateTime) }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/minio/minio-go/v7"
+
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// survey counts the keys below prefix whose state is wanted, as the command that
+// changes them would. It reads the header of each object, and writes nothing.
+func survey(ctx context.Context, b *s3Bucket, prefix string, wanted func(layout.State) bool, report func(s3store.Progress)) (s3store.Progress, error) {
+	var p s3store.Progress
+	for info := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		if info.Err != nil {
+			return p, info.Err
+		}
+		if layout.Reserved(info.Key) {
+			continue
+		}
+		p.Key = info.Key
+		state, size, err := b.stateOf(ctx, info)
+		switch {
+		case errors.Is(err, layout.ErrDamaged):
+			p.Failed++
+		case err != nil:
+			return p, err
+		case wanted(state):
+			p.Changed, p.Bytes = p.Changed+1, p.Bytes+size
+		default:
+			p.Skipped++
+		}
+		report(p)
+	}
+	return p, ctx.Err()
+}
+
+// stateOf reads the header of an object, and returns it with the size of the
+// payload. An object that is gone by now is absent.
+func (b *s3Bucket) stateOf(ctx context.Context, info minio.ObjectInfo) (layout.State, int64, error) {
+	state := layout.State{ETag: info.ETag}
+	if info.Size < layout.TombstoneSize { // there is no header in it, if it has a byte at all
+		return state, info.Size, nil
+	}
+	var opts minio.GetObjectOptions
+	if err := opts.SetRange(0, layout.HeaderSize-1); err != nil {
+		return state, 0, err
+	}
+	core := minio.Core{Client: b.client}
+	body, _, _, err := core.GetObject(ctx, b.name, info.Key, opts)
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		return layout.State{}, 0, nil
+	}
+	if err != nil {
+		return state, 0, fmt.Errorf("read header of %q: %w", info.Key, err)
+	}
+	defer body.Close()
+	first, err := io.ReadAll(body)
+	if err != nil {
+		return state, 0, fmt.Errorf("read header of %q: %w", info.Key, err)
+	}
+	size := info.Size
+	state.Header, err = layout.Parse(first, size)
+	switch {
+	case errors.Is(err, layout.ErrBare):
+		err = nil
+	case err == nil:
+		size = max(size-layout.HeaderSize, 0)
+	}
+	return state, size, err
+}
