@@ -19,7 +19,7 @@ func TestHotStandby(t *testing.T) {
 		admin := sc.connect(sc.url)
 		sc.exec(sc.connect(sc.via(sc.token(2).String())), insertOne)
 		// A server that finds this file waits for a primary, and may be read meanwhile.
-		sc.exec(admin, "COPY (SELECT) TO PROGRAM 'touch standby.signal'")
+		sc.exec(admin, "COPY (SELECT) TO PROGRAM 'cat > standby.signal'")
 		sc.exec(admin, "CHECKPOINT")
 		s.Restart(t)
 
