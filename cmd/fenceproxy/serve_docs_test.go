@@ -99,7 +99,7 @@ func TestOperationsDocs(t *testing.T) {
 	for _, match := range regexp.MustCompile(`"(fenceproxy_\w+)"`).FindAllStringSubmatch(text(t, "serve_run.go"), -1) {
 		metrics.all = append(metrics.all, match[1])
 	}
-	for _, match := range regexp.MustCompile(`fatal\("(\w+)"`).FindAllStringSubmatch(text(t, "../../proxy/pgproxy/refuse.go"), -1) {
+	for _, match := range regexp.MustCompile(`fatal\("(\w+)"`).FindAllStringSubmatch(text(t, "../../proxy/pgproxy/internal/refusal/refuse.go"), -1) {
 		if match[1] != "idle" && match[1] != "too_long" { // these end sessions
 			metrics.all = append(metrics.all, match[1])
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
 )
 
 // awaitSleep waits until a session sleeps.
@@ -111,7 +113,7 @@ func TestCancelWithLongKey(t *testing.T) {
 		f := startFront(t, Config{Upstream: Upstream{Address: s.Addr()}, TLS: clientTLS(s.identity)})
 		conn := dialRaw(t, f.addr)
 		conn.send(startupPacket(protocol30+2, "user", "by_trust", "database", "postgres", "application_name", "long"))
-		key := conn.await('K')[headerSize:]
+		key := conn.await('K')[pgwire.HeaderSize:]
 		if long := len(key) > 8; long != (s.Major() >= 18) {
 			t.Errorf("PostgreSQL %d has a key of %d bytes", s.Major(), len(key)-4)
 		}
@@ -141,7 +143,7 @@ func TestCancelWithLongKey(t *testing.T) {
 func (c *rawConn) await(kind byte) []byte {
 	c.t.Helper()
 	for {
-		frame, err := readFrame(c, nil)
+		frame, err := readFrame(c)
 		if err != nil {
 			c.t.Fatalf("no message of type %q: %v", kind, err)
 		}
@@ -151,11 +153,6 @@ func (c *rawConn) await(kind byte) []byte {
 	}
 }
 
-func cancelPacket(key []byte) []byte {
-	p := binary.BigEndian.AppendUint32(nil, uint32(8+len(key)))
-	return append(binary.BigEndian.AppendUint32(p, codeCancel), key...)
-}
-
 // The client's connection ends when the server's does, not before (supavisor
 // #1148), and nothing is said (risingwave #22626).
 func TestCancelIsAwaited(t *testing.T) {
@@ -163,7 +160,7 @@ func TestCancelIsAwaited(t *testing.T) {
 	packet := cancelPacket(make([]byte, 260))
 	got, finish := make(chan []byte, 1), make(chan struct{})
 	upstream := fakeServer(t, func(conn net.Conn) {
-		b, _ := readN(conn, nil, len(packet))
+		b, _ := readN(conn, len(packet))
 		got <- b
 		<-finish
 	})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/socket"
 )
 
 const (
@@ -194,8 +196,9 @@ func indexOf(names []string, what, text string) (int, error) {
 	return 0, fmt.Errorf("unknown %s %q: must be one of %q", what, text, names)
 }
 
-// complete returns the config with its defaults, or says what is wrong with it.
-func (c Config) complete() (*Config, error) {
+// complete returns the settings of the config with its defaults, or says what is
+// wrong with it.
+func (c Config) complete() (*settings, error) {
 	setDefault(&c.ClaimWait, defaultClaimWait)
 	setDefault(&c.HandshakeTimeout, defaultHandshakeTimeout)
 	setDefault(&c.Upstream.ConnectTimeout, defaultConnectTimeout)
@@ -206,7 +209,10 @@ func (c Config) complete() (*Config, error) {
 	if c.Metrics == nil {
 		c.Metrics = newMetrics()
 	}
-	return &c, errors.Join(c.validate(), c.Upstream.validate(), c.TLS.validate())
+	if err := errors.Join(c.validate(), c.Upstream.validate(), c.TLS.validate()); err != nil {
+		return nil, err
+	}
+	return newSettings(c)
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -229,7 +235,7 @@ func (c *Config) validate() error {
 }
 
 func (u *Upstream) validate() error {
-	at, err := parseAddress(u.Address)
+	at, err := socket.ParseAddress(u.Address)
 	switch {
 	case err != nil:
 		return fmt.Errorf("pgproxy: upstream: %w", err)
@@ -237,7 +243,7 @@ func (u *Upstream) validate() error {
 		return fmt.Errorf("pgproxy: upstream: unknown TLS mode %d", u.TLSMode)
 	case u.DirectTLS && u.TLSMode < TLSRequire:
 		return fmt.Errorf("pgproxy: upstream: DirectTLS needs TLS mode require or above, not %s", u.TLSMode)
-	case u.TLSMode == TLSVerifyFull && !at.unix() && at.host == "" && (u.TLS == nil || u.TLS.ServerName == ""):
+	case u.TLSMode == TLSVerifyFull && !at.Unix() && at.Host == "" && (u.TLS == nil || u.TLS.ServerName == ""):
 		return fmt.Errorf("pgproxy: upstream: %s needs a host, in the address or as ServerName", u.TLSMode)
 	}
 	return nil

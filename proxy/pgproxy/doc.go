@@ -1,18 +1,11 @@
 // Package pgproxy is the proxy that fences any client of Postgres.
 //
 // Each client has a server connection of its own, from its first message to its
-// last. Up to AuthenticationOk the proxy relays what the two have to settle:
-//
-//	accept ─ first packet ┬ SSLRequest ─ TLS with the client ─┐
-//	                      ├ GSSENCRequest ─ refused ──────────┤ then again
-//	                      ├ TLS at once (ALPN postgresql) ────┘
-//	                      ├ CancelRequest ─ relayed, awaited, closed
-//	                      └ StartupMessage ─ limits ─ connect to the server,
-//	                        perhaps with TLS ─ StartupMessage, byte for byte
-//	                        ─ authentication ─ AuthenticationOk ─ session
-//
-// From there on the session relays, and sees to it that nothing is written
-// without a current token.
+// last. Up to AuthenticationOk the proxy relays what the two have to settle
+// (package handshake). From there on the session relays what they say, and sees
+// to it that nothing is written without a current token (package relay, and
+// package gate, which decides what a message needs). This package is the
+// [Server] around both: it takes clients, counts, and lets them go.
 //
 // # What the proxy does not do
 //

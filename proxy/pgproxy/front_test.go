@@ -2,7 +2,6 @@ package pgproxy
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
@@ -19,6 +18,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/handshake"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay"
 )
 
 // testLimit is for what takes no time on a machine that is not overloaded.
@@ -66,11 +68,11 @@ func startFrontAt(t *testing.T, listen string, c Config) *front {
 }
 
 // copySession is a session without a fence that can be drained: it ends at once.
-func copySession(ctx context.Context, l *link, drain <-chan struct{}) error {
+func copySession(ctx context.Context, l *handshake.Login, _ *relay.Config, drain <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{l.client, l.server}, {l.server, l.client}} {
+	for _, way := range [][2]net.Conn{{l.Client, l.Server}, {l.Server, l.Client}} {
 		both.Go(func() {
 			defer cancel()
 			_, _ = io.Copy(way[1], way[0])
@@ -79,10 +81,10 @@ func copySession(ctx context.Context, l *link, drain <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
 	case <-drain:
-		_, _ = l.client.Write(refuseShutdown().wire())
+		_, _ = l.Client.Write(refusal.Shutdown().Wire())
 	}
-	l.client.Close()
-	l.server.Close()
+	l.Client.Close()
+	l.Server.Close()
 	both.Wait()
 	return nil
 }
@@ -184,15 +186,4 @@ func psql(t *testing.T, databaseURL, sql string) (string, error) {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "psql", "-X", "-A", "-t", "-d", databaseURL, "-c", sql).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
-}
-
-// startupPacket is a StartupMessage with parameters by name and value.
-func startupPacket(version uint32, params ...string) []byte {
-	p := binary.BigEndian.AppendUint32(make([]byte, 4), version)
-	for _, text := range params {
-		p = append(append(p, text...), 0)
-	}
-	p = append(p, 0)
-	binary.BigEndian.PutUint32(p, uint32(len(p)))
-	return p
 }

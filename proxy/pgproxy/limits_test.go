@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/own"
 )
 
 // TestIdleInTransaction: a session that holds up the next holder and does nothing
@@ -199,7 +200,7 @@ func pretend(ln net.Listener, accepted chan<- net.Conn) {
 					return
 				}
 				if _, ok := m.(*pgproto3.Execute); ok {
-					row := make([][]byte, 1+len(domains))
+					row := make([][]byte, 1+len(own.Domains()))
 					row[0] = []byte{}
 					b.Send(&pgproto3.DataRow{Values: row})
 				}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay"
 )
 
 const (
@@ -22,17 +24,15 @@ type Metrics struct {
 	refused       *prometheus.CounterVec // cause
 	cancels       prometheus.Counter
 	checks        *prometheus.CounterVec // kind
-	byKind        [len(kinds)]prometheus.Counter
 	checkSeconds  prometheus.Histogram
 	refusals      *prometheus.CounterVec // reason, resource
 	claims        *prometheus.CounterVec // result
 	claimSeconds  prometheus.Histogram
 	evictions     prometheus.Counter
 	idleKills     prometheus.Counter
-	bytesUp       prometheus.Counter // from clients to the server
-	bytesDown     prometheus.Counter // from the server to clients
+	bytes         *prometheus.CounterVec // direction
 
-	bytes *prometheus.CounterVec // direction; bytesUp and bytesDown are its two
+	relay relay.Metrics // those of them that sessions count
 
 	mu        sync.Mutex
 	resources map[string]struct{} // the label values that there are
@@ -72,10 +72,13 @@ func newMetrics() *Metrics {
 		bytes:         counters("bytes_total", "Bytes relayed after authentication, by direction: up to the server, down to clients.", "direction"),
 		resources:     make(map[string]struct{}),
 	}
-	for i, k := range kinds {
-		m.byKind[i] = m.checks.WithLabelValues(k.kind)
+	m.relay = relay.Metrics{
+		Refused: m.refusal, Claims: m.claims, ClaimSeconds: m.claimSeconds, IdleKills: m.idleKills,
+		BytesUp: m.bytes.WithLabelValues("up"), BytesDown: m.bytes.WithLabelValues("down"),
 	}
-	m.bytesUp, m.bytesDown = m.bytes.WithLabelValues("up"), m.bytes.WithLabelValues("down")
+	for i, kind := range relay.Kinds() {
+		m.relay.Checks[i] = m.checks.WithLabelValues(kind)
+	}
 	return m
 }
 

@@ -4,61 +4,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/poll"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/handshake"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/socket"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay"
 )
 
 // Keys of log lines.
 const (
 	keyClient   = "client"
-	keyUser     = "user"
-	keyDatabase = "database"
-	keyCause    = "cause"
 	keyError    = "error"
-	keyCode     = "code"
-	keyReason   = "reason"
-	keyMark     = "mark"
-	keyResource = "resource"
-	keyNumber   = "number"
-	keyTook     = "took"
 	keySessions = "sessions"
 )
 
 const (
-	refuseTimeLimit  = 5 * time.Second // for a client to take its refusal
 	maxAcceptBackoff = time.Second
 	progressInterval = 5 * time.Second // of Shutdown's log lines
-	// A core relays more than another one's worth of backends can answer, and the
-	// fewer loops there are, the more each finds to do when it is woken.
-	coresPerLoop = 2
 )
 
-// errDraining ends handshakes when the server shuts down.
+// errDraining is the answer of a server that shuts down.
 var errDraining = errors.New("the proxy is shutting down")
 
 // Server serves clients of one Postgres server. Make it with New.
 type Server struct {
-	config  atomic.Pointer[Config]
+	config  atomic.Pointer[settings]
 	log     *slog.Logger
 	metrics *Metrics
 
-	memory memory // of sessions
-	loops  []poll.Loop
-	turn   atomic.Uint32 // whose the next session is
+	relay *relay.Relay
 
 	opening  limit        // handshakes
 	admitted limit        // of those that MaxConnections counts
 	live     atomic.Int64 // sessions
 
 	// session relays what follows the handshake; tests have others.
-	session func(ctx context.Context, l *link, drain <-chan struct{}) error
+	session func(ctx context.Context, l *handshake.Login, c *relay.Config, drain <-chan struct{}) error
 
 	drain      context.Context // ends when Shutdown begins
 	startDrain context.CancelCauseFunc
@@ -75,11 +60,6 @@ type serving struct {
 	done chan struct{}
 }
 
-// loop is the loop of the next session.
-func (s *Server) loop() *poll.Loop {
-	return &s.loops[int(s.turn.Add(1))%len(s.loops)]
-}
-
 // New returns a server for c, or says what is wrong with it. The server is not
 // asked for, and need not run yet.
 func New(c Config) (*Server, error) {
@@ -87,8 +67,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{log: config.Logger, metrics: config.Metrics, serves: make(map[*serving]struct{})}
-	s.loops = make([]poll.Loop, max(1, runtime.GOMAXPROCS(0)/coresPerLoop))
+	s := &Server{log: config.Logger, metrics: config.Metrics, relay: relay.New(), serves: make(map[*serving]struct{})}
 	s.config.Store(config)
 	s.session = s.serve
 	s.drain, s.startDrain = context.WithCancelCause(context.Background())
@@ -168,7 +147,7 @@ func (s *Server) leave(call *serving) {
 func (s *Server) accept(ctx context.Context, ln net.Listener) (net.Conn, error) {
 	for backoff := 5 * time.Millisecond; ; backoff = min(2*backoff, maxAcceptBackoff) {
 		conn, err := ln.Accept()
-		if err == nil || !isTemporary(err) {
+		if err == nil || !socket.IsTemporary(err) {
 			return conn, err
 		}
 		s.log.Warn("cannot accept a client", keyError, err)
@@ -183,18 +162,18 @@ func (s *Server) accept(ctx context.Context, ln net.Listener) (net.Conn, error) 
 // handle serves one client, from its first byte to its end.
 func (s *Server) handle(ctx context.Context, conn net.Conn) {
 	config := s.config.Load()
-	setSocket(conn, config)
-	_, isUnix := conn.(*net.UnixConn)
-	h := &handshake{
-		base: ctx, config: config, limit: &s.admitted, client: conn, unix: isUnix,
-		log: s.log.With(keyClient, conn.RemoteAddr().String()),
+	config.handshake.Socket.Set(conn)
+	counted := false
+	enter := func() bool {
+		counted = s.admitted.take(config.MaxConnections)
+		return counted
 	}
-	l, err := s.shake(ctx, h)
-	if h.counted {
+	h := handshake.New(ctx, &config.handshake, conn, enter, s.log.With(keyClient, conn.RemoteAddr().String()))
+	l := s.shake(ctx, h, config)
+	if counted {
 		defer s.admitted.give()
 	}
-	if err != nil {
-		s.end(h, err)
+	if l == nil {
 		return
 	}
 	s.metrics.sessionsTotal.Inc()
@@ -202,71 +181,30 @@ func (s *Server) handle(ctx context.Context, conn net.Conn) {
 	s.live.Add(1)
 	defer s.live.Add(-1)
 	defer s.metrics.sessions.Dec()
-	l.log.Debug("session begins")
-	err = s.session(ctx, l, s.drain.Done())
-	l.log.Debug("session ends", keyError, err)
+	l.Log.Debug("session begins")
+	err := s.session(ctx, l, &config.relay, s.drain.Done())
+	l.Log.Debug("session ends", keyError, err)
 }
 
-// shake does the handshake within its time.
-func (s *Server) shake(ctx context.Context, h *handshake) (*link, error) {
-	if !s.opening.take(mostOpening(h.config.MaxConnections)) {
-		h.mute = true
-		return nil, refuseTooMany()
+// shake does the handshake; if nothing comes of it, the client has been told and
+// there is no login.
+func (s *Server) shake(ctx context.Context, h *handshake.Handshake, config *settings) *handshake.Login {
+	if !s.opening.take(mostOpening(config.MaxConnections)) {
+		h.TurnAway()
+		return nil
 	}
-	defer s.opening.give()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	ctx, stop := context.WithTimeout(ctx, h.config.HandshakeTimeout)
-	defer stop()
-	defer context.AfterFunc(s.drain, func() { cancel(errDraining) })()
-	h.release = append(h.release, interruptAtEnd(ctx, h.client))
-	l, err := h.run(ctx)
-	// Also after an error: the end of ctx must not interrupt what the client is
-	// told then.
-	if kept := h.keep(); err == nil && !kept {
-		err = context.Cause(ctx)
+	l, err := h.Run(ctx, s.drain)
+	s.opening.give() // to be told why takes no room
+	if err != nil {
+		h.End(err)
+		return nil
 	}
-	if cause := context.Cause(ctx); err != nil && cause != nil && !h.mute {
-		err = ended(cause)
-	}
-	return l, err
+	return l
 }
 
-// ended is why a handshake was interrupted.
-func ended(cause error) error {
-	switch {
-	case errors.Is(cause, errDraining):
-		return refuseDraining()
-	case errors.Is(cause, context.DeadlineExceeded):
-		return refuseTimeout()
-	default:
-		return cause
-	}
-}
-
-// end ends a handshake that has come to nothing, and tells the client why.
-func (s *Server) end(h *handshake, err error) {
-	if h.upstream != nil {
-		h.upstream.Close()
-	}
-	defer h.client.Close()
-	var r *refusal
-	switch {
-	case errors.As(err, &r):
-		s.metrics.refused.WithLabelValues(r.cause).Inc()
-		h.log.Warn("client refused", keyCause, r.cause, keyError, err)
-		if h.mute {
-			return
-		}
-		_ = h.client.SetDeadline(time.Now().Add(refuseTimeLimit))
-		if _, err := h.client.Write(r.wire()); err == nil {
-			_ = lingerClose(h.client)
-		}
-	case errors.Is(err, errRejected):
-		s.metrics.refused.WithLabelValues("server").Inc()
-		h.log.Debug("client refused by the server")
-	case errors.Is(err, errDone), errors.Is(err, io.EOF):
-	default:
-		h.log.Debug("client gone before it was authenticated", keyError, err)
-	}
+// serve is the session of a client that has logged in.
+func (s *Server) serve(ctx context.Context, l *handshake.Login, c *relay.Config, drain <-chan struct{}) error {
+	return s.relay.Serve(ctx, &relay.Link{
+		Client: l.Client, Server: l.Server, Database: l.Database, Replication: l.Replication, Config: c, Log: l.Log,
+	}, drain)
 }

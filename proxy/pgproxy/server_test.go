@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/handshake"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay"
 )
 
 // One client too many is told so in a way that its driver shows, and cancels of
@@ -123,8 +125,8 @@ func TestShutdown(t *testing.T) {
 	t.Run("cuts", func(t *testing.T) {
 		t.Parallel()
 		f := startFront(t, Config{Upstream: Upstream{Address: s.Addr()}})
-		f.session = func(ctx context.Context, l *link, _ <-chan struct{}) error {
-			return copySession(ctx, l, nil) // never idle
+		f.session = func(ctx context.Context, l *handshake.Login, c *relay.Config, _ <-chan struct{}) error {
+			return copySession(ctx, l, c, nil) // never idle
 		}
 		conn := openConn(t, f.via(t, db))
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -304,10 +306,10 @@ func TestSocketOptions(t *testing.T) {
 			UserTimeout: time.Duration(c.userTimeout) * time.Second,
 		})
 		options := make(chan []int, 2)
-		f.session = func(ctx context.Context, l *link, drain <-chan struct{}) error {
-			options <- socketOptions(t, l.client)
-			options <- socketOptions(t, l.server)
-			return copySession(ctx, l, drain)
+		f.session = func(ctx context.Context, l *handshake.Login, c *relay.Config, drain <-chan struct{}) error {
+			options <- socketOptions(t, l.Client)
+			options <- socketOptions(t, l.Server)
+			return copySession(ctx, l, c, drain)
 		}
 		wantAnswer(t, f.via(t, db), "select 'x'", "x")
 		for range 2 {

@@ -16,7 +16,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/handshake"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay"
 )
 
 // rawConn is a connection that a test speaks by hand.
@@ -76,16 +79,12 @@ func (c *rawConn) wantFatal(state, text string) {
 func wantFatal(t *testing.T, b []byte, state, text string) {
 	t.Helper()
 	var e pgproto3.ErrorResponse
-	if len(b) < headerSize || b[0] != 'E' || int(binary.BigEndian.Uint32(b[1:])) != len(b)-1 || e.Decode(b[headerSize:]) != nil {
+	if len(b) < pgwire.HeaderSize || b[0] != 'E' || int(binary.BigEndian.Uint32(b[1:])) != len(b)-1 || e.Decode(b[pgwire.HeaderSize:]) != nil {
 		t.Fatalf("got %q, want one ErrorResponse", b)
 	}
 	if e.Severity != "FATAL" || e.SeverityUnlocalized != "FATAL" || e.Code != state || !strings.Contains(e.Message, text) {
 		t.Errorf("got %s %s %s, want FATAL %s %s", e.Severity, e.Code, e.Message, state, text)
 	}
-}
-
-func request(code uint32) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, minStartup), code)
 }
 
 // noServer is an upstream that no test should reach.
@@ -182,9 +181,9 @@ func TestVersionsAreTheServers(t *testing.T) {
 	eachSecure(t, func(t *testing.T, s *secureServer) {
 		agreed := make(chan uint32, 1)
 		f := startFront(t, Config{Upstream: Upstream{Address: s.Addr()}})
-		f.session = func(ctx context.Context, l *link, drain <-chan struct{}) error {
-			agreed <- l.protocol
-			return copySession(ctx, l, drain)
+		f.session = func(ctx context.Context, l *handshake.Login, c *relay.Config, drain <-chan struct{}) error {
+			agreed <- l.Protocol
+			return copySession(ctx, l, c, drain)
 		}
 		latest := uint32(protocol30)
 		if s.Major() >= 18 {
@@ -227,13 +226,13 @@ func greeting(t *testing.T, addr string, packet []byte) []byte {
 	conn.send(packet)
 	var all []byte
 	for {
-		frame, err := readFrame(conn, nil)
+		frame, err := readFrame(conn)
 		if err != nil {
 			return all
 		}
 		switch {
 		case frame[0] == 'K':
-			frame = frame[:headerSize] // with the length of the key
+			frame = frame[:pgwire.HeaderSize] // with the length of the key
 		case frame[0] == 'Z', frame[0] == 'R' && frame[8] != authOk:
 			return append(all, frame...)
 		}
@@ -270,9 +269,9 @@ func TestReplication(t *testing.T) {
 	refusing := startFront(t, Config{Upstream: Upstream{Address: s.Addr()}})
 	allowing := startFront(t, Config{Upstream: Upstream{Address: s.Addr()}, AllowReplication: true})
 	seen := make(chan bool, 1)
-	allowing.session = func(ctx context.Context, l *link, drain <-chan struct{}) error {
-		seen <- l.replication
-		return copySession(ctx, l, drain)
+	allowing.session = func(ctx context.Context, l *handshake.Login, c *relay.Config, drain <-chan struct{}) error {
+		seen <- l.Replication
+		return copySession(ctx, l, c, drain)
 	}
 	for _, value := range []string{"true", "database", "on", "1", "yes", "t", "nonsense", ""} {
 		conn := dialRaw(t, refusing.addr)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/refusal"
 )
 
 // outcome is what a client sees of its connection: nothing, or the server's error
@@ -70,7 +72,7 @@ func TestAuthenticationIsTheServers(t *testing.T) {
 							}
 							want := connect(t, s.as(t, user, password, "sslmode", serverMode))
 							if unbound {
-								want = outcome(asError(refuseBinding()))
+								want = outcome(asError(refusal.Binding()))
 							}
 							got := connect(t, f.via(t, s.as(t, user, password, "sslmode", clientMode)))
 							if got != want {
@@ -84,8 +86,8 @@ func TestAuthenticationIsTheServers(t *testing.T) {
 	})
 }
 
-func asError(r *refusal) error {
-	return &pgconn.PgError{Severity: r.severity, Code: r.state, Message: r.message, Detail: r.detail, Hint: r.hint}
+func asError(r *refusal.Error) error {
+	return &pgconn.PgError{Severity: r.Severity, Code: r.State, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
 // P24: who insists on a binding gets one or nothing; who does without gets in.
@@ -263,7 +265,7 @@ func TestClientCertificates(t *testing.T) {
 		c := Config{Upstream: Upstream{Address: s.Addr(), TLSMode: TLSVerifyFull, TLS: own}, TLS: secure}
 		f := startFront(t, c)
 		byCert := s.as(t, "by_cert", "", "sslmode", "require")
-		refused := outcome(asError(refuseCertificate("by_cert")))
+		refused := outcome(asError(refusal.Certificate("by_cert")))
 		for name, c := range map[string]struct {
 			params []string
 			want   string

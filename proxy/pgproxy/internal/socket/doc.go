@@ -1,0 +1,2 @@
+// Package socket is what a proxy needs of a connection beyond package net.
+package socket

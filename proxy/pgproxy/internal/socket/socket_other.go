@@ -1,0 +1,11 @@
+//go:build !linux
+
+package socket
+
+import (
+	"net"
+	"time"
+)
+
+// setUserTimeout does nothing: there is no portable way.
+func setUserTimeout(net.Conn, time.Duration) {}

@@ -1,0 +1,105 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/refusal"
+)
+
+// exchange is what the server answers to the proxy's own messages.
+type exchange struct {
+	rows [][]*string // nil is NULL
+	err  *serverError
+	// status is what ReadyForQuery said.
+	status byte
+	done   bool
+}
+
+// serverError is an ErrorResponse to a message of the proxy's own.
+type serverError struct{ code, message, detail, hint string }
+
+func (e *serverError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.message, e.code) }
+
+// refusal is the error as the refusal of a statement: the text of the prefix of
+// that name. What is no refusal of the fence's own means that the token could
+// not be claimed.
+func (e *serverError) refusal() string {
+	code, message := e.code, e.message
+	if !strings.HasPrefix(code, "TK0") {
+		code, message = refusal.StateUnclaimed, "fence: the token cannot be claimed: "+message
+	}
+	text := code + " " + message
+	if e.hint != "" {
+		text += "\n" + e.hint
+	}
+	return text
+}
+
+// add takes a message, with its header.
+func (e *exchange) add(message []byte) {
+	body := message[pgwire.HeaderSize:]
+	switch message[0] {
+	case 'D':
+		var row []*string
+		pgwire.Row(body, func(_ int, value []byte) {
+			if value == nil {
+				row = append(row, nil)
+				return
+			}
+			text := string(value)
+			row = append(row, &text)
+		})
+		e.rows = append(e.rows, row)
+	case 'E':
+		if e.err == nil {
+			e.err = &serverError{
+				code: pgwire.FieldOf(body, pgwire.Code), message: pgwire.FieldOf(body, pgwire.Message),
+				detail: pgwire.FieldOf(body, pgwire.Detail), hint: pgwire.FieldOf(body, pgwire.Hint),
+			}
+		}
+	case 'Z':
+		e.status, e.done = body[0], true
+	}
+}
+
+// ask sends messages of the proxy's own, to which it adds Sync, and returns what
+// the server answers. Nothing of the client's may be under way.
+func (s *session) ask(ctx context.Context, b []byte) (*exchange, error) {
+	e := &exchange{}
+	s.mu.Lock()
+	var all []byte
+	if !s.machine.Prepared() {
+		all = s.own.AppendPrepare(nil)
+	}
+	s.machine.Own()
+	s.exchange = e
+	s.mu.Unlock()
+	all = pgwire.AppendSync(append(all, b...))
+	if err := s.toServer.Write(all, false); err != nil {
+		return nil, fmt.Errorf("write server: %w", err)
+	}
+	if err := s.await(ctx, func() bool { return e.done }); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.exchange = nil
+	s.mu.Unlock()
+	return e, nil
+}
+
+// askInBlock is ask for messages that begin and end a block, which is rolled back
+// if they fail.
+func (s *session) askInBlock(ctx context.Context, b []byte) (*exchange, error) {
+	e, err := s.ask(ctx, b)
+	if err != nil || e.status == 'I' {
+		return e, err
+	}
+	ended, err := s.ask(ctx, s.own.AppendOnce(nil, "ROLLBACK"))
+	if err == nil && ended.status != 'I' {
+		err = errNotUnderstood
+	}
+	return e, err
+}

@@ -1,0 +1,87 @@
+package relay
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/refusal"
+)
+
+// count counts what goes in front of a message.
+func (s *session) count(v gate.Verdict) {
+	for i, k := range kinds {
+		if v.Before&k.prefix != 0 {
+			s.Config.Metrics.Checks[i].Inc()
+		}
+	}
+}
+
+// refused reports the refusal of a statement, and returns it as the client gets
+// it: without the line that says where the check was called.
+func (s *session) refused(body []byte) []byte {
+	if !s.own.Fenced {
+		return unfenced(body)
+	}
+	code := pgwire.FieldOf(body, pgwire.Code)
+	if known, ok := carrier.RefusalBySQLState(code); ok {
+		resource := ""
+		if tokens, err := carrier.GUCTokens(s.token); err == nil && len(tokens) > 0 {
+			resource = tokens[0].Resource
+		}
+		s.Config.Metrics.Refused(known.Reason.Error(), resource)
+		s.Log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message), keyMark, withoutHolder(pgwire.FieldOf(body, pgwire.Detail)))
+	}
+	return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+}
+
+// withoutHolder is the detail of a refusal without the mark's holder: whoever
+// reads it in a log could pose as the holder.
+func withoutHolder(detail string) string {
+	before, after, found := strings.Cut(detail, " holder=")
+	if !found {
+		return detail
+	}
+	_, after, _ = strings.Cut(after, " ")
+	return before + " " + after
+}
+
+// unfenced makes a refusal of what a database says that has no fence: there the
+// text of the refusal is no integer, and part of the message.
+func unfenced(body []byte) []byte {
+	_, said, _ := strings.Cut(pgwire.FieldOf(body, pgwire.Message), `"`)
+	if len(said) < len("TK007 ") {
+		return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+	}
+	message, hint, _ := strings.Cut(strings.TrimSuffix(said[len("TK007 "):], `"`), "\n")
+	return refusal.Statement(message, hint).Wire()
+}
+
+// claimed reports the claim of a token.
+func (s *session) claimed(t guard.Token, took time.Duration, err *serverError) {
+	result := "ok"
+	if err != nil {
+		result = err.code
+		s.Log.Warn("claim refused", keyResource, t.Resource, keyNumber, t.Number, keyCode, err.code, keyReason, err.message, keyMark, withoutHolder(err.detail))
+	} else {
+		s.Log.Info("claimed", keyResource, t.Resource, keyNumber, t.Number, keyTook, took)
+	}
+	s.Config.Metrics.Claims.WithLabelValues(result).Inc()
+	s.Config.Metrics.ClaimSeconds.Observe(took.Seconds())
+}
+
+// cancelTime is how long the cancel of what a client has left behind may take.
+const cancelTime = 5 * time.Second
+
+// cancelRunning cancels what runs at the server.
+func (s *session) cancelRunning(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
+	if err := s.Config.Cancel(ctx, s.secret); err != nil {
+		s.Log.Warn("cancel what a client has left running", keyError, err)
+	}
+}

@@ -1,0 +1,277 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/socket"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/own"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/stream"
+)
+
+// session is one client and its server connection, from the end of the
+// authentication on. Two goroutines relay: up owns what the client sends, down
+// what the server sends. What the fence says of a message is asked of machine.
+type session struct {
+	*Link
+
+	// secret is the body of BackendKeyData, process id and key, nil if the server
+	// sent none: for a cancel when the client is gone.
+	secret []byte
+
+	memory                 *memory // of the server
+	fromClient, fromServer *stream.Source
+	toClient, toServer     *stream.Sink
+
+	own     *own.Statements
+	affixes *own.Affixes // up's
+	span    span         // up's: what the loop has begun to relay, if it has
+	replies replies      // down's, likewise
+	kept    []byte       // down's: a reply that waits for the COMMIT behind it
+
+	mu       sync.Mutex
+	machine  *gate.Machine
+	waiting  bool      // up waits for wake
+	exchange *exchange // of the proxy's own that is under way
+	idleFrom time.Time // since when nothing has been under way in its block
+	opened   bool      // the client has been told that it may begin
+	telling  bool      // down has looked at what it has not written yet: perhaps the reply to a COMMIT
+	draining bool
+	ended    bool   // down has ended
+	over     bool   // nothing more may be sent to the server
+	token    string // as it was last resolved
+
+	wake chan struct{} // has an element when what up waits for may have come
+}
+
+// errOver is the end of a session that both sides know of.
+var errOver = errors.New("session is over")
+
+// Serve relays between a client and its server until one of them is done, or ctx
+// ends; from drain's end on, until the client idles outside of a transaction. It
+// owns both connections and has closed them when it returns.
+func (r *Relay) Serve(ctx context.Context, l *Link, drain <-chan struct{}) error {
+	l.adopt(r.loop())
+	sn := &session{
+		Link: l, memory: &r.memory,
+		fromClient: stream.NewSource(l.Client), fromServer: stream.NewSource(l.Server),
+		toClient: stream.NewSink(l.Client), toServer: stream.NewSink(l.Server),
+		own:     own.New(randomSuffix()),
+		machine: gate.New(l.Config.Untokened),
+		wake:    make(chan struct{}, 1),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	done := make(chan struct{})
+	group.Go(func() error { return sn.relayUp(ctx, done) })
+	group.Go(func() error { sn.watch(ctx, drain, done); return nil })
+	err := group.Wait()
+	if errors.Is(err, errOver) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func randomSuffix() string {
+	return fmt.Sprintf("%08x", rand.Uint32()) //nolint:gosec // it tells sessions apart
+}
+
+// relayUp is the session: it opens it, starts down beside itself, and relays
+// what the client sends.
+func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error) {
+	var down errgroup.Group
+	defer func() {
+		close(done)
+		_ = s.Server.Close()
+		_ = socket.LingerClose(s.Client) // what the client has not read yet is not to be lost
+		_ = s.Client.Close()
+		if downErr := down.Wait(); err == nil || errors.Is(err, net.ErrClosed) {
+			err = downErr
+		}
+		s.fromClient.Release()
+		s.fromServer.Release()
+	}()
+	if err := s.greet(); err != nil {
+		return err
+	}
+	if s.Replication {
+		s.resolved(gate.Pass, own.NewAffixes(s.own, gate.Allow, "", nil), "")
+	}
+	down.Go(func() error {
+		err := s.down()
+		s.interrupt() // up may wait for the server, or for the client
+		return err
+	})
+	if !s.Replication {
+		if err := s.open(ctx); err != nil {
+			return s.fail(err)
+		}
+	}
+	if err := s.toClient.Insert(readyIdle); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.opened = true
+	s.mu.Unlock()
+	s.endIfIdle() // a drain may have come meanwhile
+	return s.fail(s.up(ctx))
+}
+
+var readyIdle = []byte{'Z', 0, 0, 0, 5, 'I'} //nolint:gochecknoglobals // never written to
+
+// greet relays what the server says before it is ready for the first time.
+func (s *session) greet() error {
+	for {
+		kind, body, err := s.next()
+		if err != nil {
+			return fmt.Errorf("read server: %w", err)
+		}
+		if kind == 'Z' {
+			s.fromServer.Take(pgwire.HeaderSize + len(body))
+			return nil
+		}
+		if kind == 'K' {
+			s.secret = append([]byte(nil), body...)
+		}
+		s.machine.Server(kind, body)
+		frame := s.fromServer.Rest()[:pgwire.HeaderSize+len(body)]
+		if err := s.toClient.Write(frame, false); err != nil {
+			return err
+		}
+		s.fromServer.Take(len(frame))
+		if kind == 'E' {
+			return errOver
+		}
+	}
+}
+
+// next reads the next message of the server's as a whole.
+func (s *session) next() (kind byte, body []byte, err error) {
+	src := s.fromServer
+	if err := src.Header(); err != nil {
+		return 0, nil, err
+	}
+	n, ok := pgwire.Length(src.Rest())
+	if !ok || n > maxReply {
+		return 0, nil, errBadLength
+	}
+	for len(src.Rest()) < pgwire.HeaderSize+n {
+		if err := src.More(pgwire.HeaderSize + n); err != nil {
+			return 0, nil, err
+		}
+	}
+	rest := src.Rest()
+	return rest[0], rest[pgwire.HeaderSize : pgwire.HeaderSize+n], nil
+}
+
+// maxReply is how much of a reply of the server's is looked at: those that are
+// looked at are short.
+const maxReply = 1 << 20
+
+var errBadLength = errors.New("message has an impossible length")
+
+// fail tells the client why the session ends, if it does not know.
+func (s *session) fail(err error) error {
+	var (
+		r      *refusal.Error
+		server *serverError
+	)
+	switch {
+	case errors.As(err, &r):
+	case errors.As(err, &server):
+		r = refusal.Prepare(server.code, server.message, server.hint)
+	case errors.Is(err, errStatementTooLong):
+		r = refusal.TooLong(s.Config.MaxMessage)
+	case errors.Is(err, errBadLength), errors.Is(err, stream.ErrTooLong):
+		r = refusal.Packet("invalid message length")
+	default:
+		return err
+	}
+	s.end(r)
+	return err
+}
+
+// end says to the client why its session ends, and ends it. A client that reads
+// nothing cannot hold that up.
+func (s *session) end(r *refusal.Error) {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	_ = socket.Below(s.Client).SetWriteDeadline(time.Now().Add(refusal.TimeLimit))
+	s.toClient.Last(r.Wire())
+	_ = s.Server.Close()
+	s.interrupt()
+}
+
+// interrupt ends what up waits for.
+func (s *session) interrupt() {
+	_ = socket.Below(s.Client).SetReadDeadline(time.Unix(1, 0))
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch ends the session from outside: when ctx ends, or when it idles and is to
+// be drained or has idled in a transaction for too long.
+func (s *session) watch(ctx context.Context, drain <-chan struct{}, done <-chan struct{}) {
+	limit := s.Config.IdleInTransaction
+	var tick <-chan time.Time
+	if limit > 0 {
+		ticker := time.NewTicker(max(limit/4, 10*time.Millisecond))
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			_ = s.Client.Close()
+			_ = s.Server.Close()
+			return
+		case <-drain:
+			drain = nil
+			s.mu.Lock()
+			s.draining = true
+			s.mu.Unlock()
+			s.endIfIdle()
+		case <-tick:
+			if s.idlesTooLong(limit) {
+				s.Config.Metrics.IdleKills.Inc()
+				s.end(refusal.Idle())
+				return
+			}
+		}
+	}
+}
+
+// endIfIdle ends a session that is to be drained and does nothing.
+func (s *session) endIfIdle() {
+	s.mu.Lock()
+	idle := s.draining && s.opened && !s.telling && s.machine.Idle() && s.exchange == nil
+	s.over = s.over || idle
+	s.mu.Unlock()
+	if idle {
+		s.end(refusal.Shutdown())
+	}
+}
+
+// idlesTooLong reports whether a session with a token has done nothing in a
+// transaction for that long. Then it does no more.
+func (s *session) idlesTooLong(limit time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = s.over || s.machine.InBlock() && s.token != "" && !s.idleFrom.IsZero() && time.Since(s.idleFrom) > limit
+	return s.over
+}

@@ -1,0 +1,179 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/stream"
+)
+
+// up relays what the client sends.
+func (s *session) up(ctx context.Context) error {
+	src := s.fromClient
+	for {
+		err := src.Idle(s.stepUp)
+		if err == nil {
+			err = src.Header()
+		}
+		if err != nil {
+			return s.clientGone(ctx, err)
+		}
+		verdict, err := s.relaySpan()
+		if errors.Is(err, errGoodbye) {
+			return s.goodbye(ctx)
+		}
+		if err != nil {
+			return s.clientGone(ctx, err)
+		}
+		switch verdict.Do {
+		case gate.Forward:
+		case gate.Flush:
+			if err = s.toServer.Write(flush, false); err == nil {
+				err = s.await(ctx, s.machine.Answered)
+			}
+		case gate.Violation:
+			err = refusal.Packet("unexpected message during COPY from stdin")
+		case gate.Wait:
+			err = s.await(ctx, s.machine.Settled)
+		case gate.Resolve:
+			if err = s.await(ctx, s.machine.Quiet); err == nil {
+				err = s.resolve(ctx)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+var flush = []byte{'H', 0, 0, 0, 4} //nolint:gochecknoglobals // never written to
+
+// stepUp is up on the loop: it relays what has come of the client, and is true,
+// if that is whole messages which can be passed on at once. What is left to do
+// is in s.span.
+func (s *session) stepUp() bool {
+	src := s.fromClient
+	if some, err := src.Now(); !some {
+		return err == nil
+	}
+	if !s.mu.TryLock() {
+		return false // who has it may read a statement of any size; all other sessions would wait
+	}
+	rest := src.Rest()
+	s.span = s.judge(rest)
+	s.mu.Unlock()
+	sp := &s.span
+	if sp.undecided() {
+		s.span = span{} // when more has come it is judged anew
+		return false
+	}
+	if sp.err != nil || sp.verdict.Do != gate.Forward || sp.over || sp.open > 0 || sp.to < len(rest) {
+		return false
+	}
+	var done bool
+	sp.written, done = s.toServer.Try(sp.bytes(rest))
+	s.Config.Metrics.BytesUp.Add(float64(sp.written))
+	if !done {
+		return false
+	}
+	src.Take(sp.to)
+	sp.release()
+	s.span = span{}
+	return src.Drained()
+}
+
+// relaySpan relays what has been read of the client, as far as there are whole
+// messages, or those that need not be whole, up to the first that must wait for
+// what the verdict says. If there is none it reads more.
+func (s *session) relaySpan() (gate.Verdict, error) {
+	src, sp := s.fromClient, s.span
+	if !sp.judged {
+		s.mu.Lock()
+		sp = s.judge(src.Rest())
+		s.mu.Unlock()
+	}
+	s.span = span{}
+	if sp.err != nil {
+		return sp.verdict, sp.err
+	}
+	if sp.undecided() {
+		most, err := s.needed(src.Rest())
+		if err == nil {
+			err = src.More(most)
+		}
+		return sp.verdict, err
+	}
+	b := sp.bytes(src.Rest())[sp.written:]
+	s.Config.Metrics.BytesUp.Add(float64(len(b)))
+	err := s.toServer.Write(b, sp.open > 0)
+	sp.release()
+	if err != nil {
+		return sp.verdict, fmt.Errorf("write server: %w", err)
+	}
+	src.Take(sp.to)
+	if sp.over {
+		return sp.verdict, errGoodbye
+	}
+	return sp.verdict, stream.Pass(src, s.toServer, sp.open)
+}
+
+// await returns when a condition of the machine's holds.
+func (s *session) await(ctx context.Context, holds func() bool) error {
+	for {
+		s.mu.Lock()
+		held, ended := holds(), s.ended
+		s.waiting = !held
+		s.mu.Unlock()
+		switch {
+		case held:
+			return nil
+		case ended:
+			return errOver
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// errGoodbye is the Terminate of a client.
+var errGoodbye = errors.New("client says goodbye")
+
+// goodbye ends a session whose client has sent Terminate. What it had sent before
+// is still done and answered, whether it listens or not: it is up to the server
+// when the session is over.
+func (s *session) goodbye(ctx context.Context) error {
+	_, _ = io.Copy(io.Discard, s.Client) // until it hangs up, or the server has
+	if half, ok := s.Server.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // in COPY, the server takes Terminate for a mistake and reads on
+	}
+	return s.await(ctx, func() bool { return false })
+}
+
+// clientGone ends a session whose client cannot be read any more. What it has
+// left running at the server is cancelled: nobody waits for it, and it may hold
+// up the next holder.
+func (s *session) clientGone(ctx context.Context, err error) error {
+	s.mu.Lock()
+	running, ended := !s.machine.Quiet(), s.ended || s.over
+	s.mu.Unlock()
+	if running && !ended && s.secret != nil && !isOurs(err) {
+		s.cancelRunning(ctx)
+	}
+	if ended || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errOver
+	}
+	return err
+}
+
+// isOurs reports whether an error is the proxy's own view of a message, and no
+// word of the connection.
+func isOurs(err error) bool {
+	return errors.Is(err, errBadLength) || errors.Is(err, stream.ErrTooLong) || errors.Is(err, errStatementTooLong)
+}
