@@ -15,6 +15,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 // tokenHelp is what all commands that read or write objects say of the token.
@@ -182,7 +183,7 @@ func (b *s3Bucket) advice(refused *guard.RefusedError) string {
 		return "; use a token of that resource, or have the keys change hands: fenceproxy s3 rebind"
 	case errors.Is(refused, guard.ErrReadOnly):
 		return "; acquire the lock exclusively"
-	case errors.Is(refused, guard.ErrUnsupported):
+	case errors.Is(refused, layout.ErrBare):
 		return "; 'fenceproxy s3 frame' frames what was there before, --legacy allows it as it is"
 	}
 	return ""

@@ -70,11 +70,16 @@ With --json, which is for files:
 
 // checkKey refuses what only looks like a key.
 func checkKey(cmd *cobra.Command, key string) error {
-	switch {
-	case key == "":
+	if key == "" {
 		return usage(cmd, "KEY is empty")
-	case strings.HasPrefix(key, "s3://"):
-		return usage(cmd, "KEY is a key in the bucket, not a URL: the bucket goes to --bucket")
+	}
+	return checkPrefix(cmd, key)
+}
+
+// checkPrefix refuses what only looks like the beginning of a key.
+func checkPrefix(cmd *cobra.Command, prefix string) error {
+	if strings.HasPrefix(prefix, "s3://") {
+		return usage(cmd, "%q is a URL, not a key in the bucket: the bucket goes to --bucket", prefix)
 	}
 	return nil
 }

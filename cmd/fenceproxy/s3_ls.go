@@ -49,6 +49,9 @@ With --json it prints a line for each:
 			return usage(cmd, "wants at most one argument, PREFIX, got %d", len(args))
 		}
 		prefix := strings.Join(args, "")
+		if err := checkPrefix(cmd, prefix); err != nil {
+			return err
+		}
 		session, err := p.s3Session(cmd, "")
 		if err != nil {
 			return err

@@ -57,6 +57,9 @@ func (p *program) rewriteFlags(cmd *cobra.Command) *rewrite {
 
 // start does what the command line says; the token is the one for resource.
 func (r *rewrite) start(cmd *cobra.Command, prefix, resource string) error {
+	if err := checkPrefix(cmd, prefix); err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	meter := newMeter(r.program.err, r.done)
 	if *r.dryRun {

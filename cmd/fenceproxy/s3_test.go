@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"github.com/minio/minio-go/v7"
 
@@ -117,7 +120,7 @@ func TestS3BadUsage(t *testing.T) {
 		{"put f k", "ft1:x:1:h:i:orders", "no bucket: give --bucket NAME"},
 		{"put f k --bucket x", "ft1:x:1:h:i:orders", "s3store: bucket: "},
 		{"put f" + bucket, "", "wants two arguments, FILE and KEY, got 1"},
-		{"put f s3://bucket/k" + bucket, "", "not a URL: the bucket goes to --bucket"},
+		{"put f s3://bucket/k" + bucket, "", `"s3://bucket/k" is a URL, not a key in the bucket: the bucket goes to --bucket`},
 		{"put f k --metadata a" + bucket, "", `--metadata "a" is not NAME=VALUE`},
 		{"put f k --metadata a=1 --metadata a=2" + bucket, "", "each name once"},
 		{"put f k --if-match x --if-none-match" + bucket, "", "--if-match and --if-none-match at once"},
@@ -125,7 +128,10 @@ func TestS3BadUsage(t *testing.T) {
 		{"get k - --json" + bucket, "", "give a FILE"},
 		{"ls a b" + bucket, "", "at most one argument, PREFIX, got 2"},
 		{"rm" + bucket, "", "KEY is missing"},
-		{"rm s3://bucket/k" + bucket, "", "not a URL"},
+		{"rm s3://bucket/k" + bucket, "", "is a URL"},
+		{"rm -r s3://bucket/k/" + bucket, "", "is a URL"},
+		{"ls s3://bucket/k" + bucket, "", "is a URL"},
+		{"frame s3://bucket/k" + bucket, "", "is a URL"},
 		{"rm -r a/ b/" + bucket, "", "--recursive wants one prefix, got 2"},
 		{"rm -r orders" + bucket, "", `the prefix does not end in /: "orders" is also that of "orders-other"`},
 		{"rm a b --if-match x" + bucket, "", "--if-match is for one object"},
@@ -248,6 +254,40 @@ func TestS3PutLarge(t *testing.T) {
 	b.run("get", "large", path).want(t, exitOK)
 	if text(t, path) != value {
 		t.Error("the file differs")
+	}
+}
+
+// What is not read to its end leaves no trace.
+func TestS3GetFile(t *testing.T) {
+	t.Parallel()
+	b := newPail(t).under(1)
+	b.put("k", "value")
+	dir := t.TempDir()
+	path, alias := filepath.Join(dir, "file"), filepath.Join(dir, "alias")
+	must(t, os.WriteFile(path, []byte("old"), 0o640))
+	must(t, os.Symlink("file", alias))
+	b.run("get", "none", path).want(t, exitNotFound)
+	broken := errors.New("broken")
+	if err := replaceFile(path, io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+		t.Errorf("broken off: %v", err)
+	}
+	if text(t, path) != "old" {
+		t.Errorf("the file has %q", text(t, path))
+	}
+	b.run("get", "k", alias).want(t, exitOK)
+	info, err := os.Lstat(path)
+	if err != nil || text(t, path) != "value" || info.Mode() != 0o640 {
+		t.Errorf("the file has %q, %v, %v", text(t, path), info.Mode(), err)
+	}
+	b.run("get", "k", os.DevNull).want(t, exitOK)
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("%s is %v, %v", os.DevNull, info.Mode(), err)
+	}
+	b.run("get", "k", dir).want(t, exitFailure, dir, "is a directory")
+	b.run("get", "k", filepath.Join(dir, "none", "file")).want(t, exitFailure, "no such file or directory")
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Errorf("in the folder: %v, %v", files, err)
 	}
 }
 
