@@ -79,8 +79,8 @@ func TestS3FrameAgain(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		<-held.Taken()
-		held.Abandon()
 		cancel(signalError{syscall.SIGTERM})
+		held.Abandon()
 	}()
 	o := frame.run(ctx)
 	if o.code != exitSignal+15 || !strings.Contains(last(o.err), "stopped by SIGTERM; so far keys framed: 1 (5 B), ") || !strings.Contains(last(o.err), "start it again") {
