@@ -88,6 +88,10 @@ bench-locks: servers ## measure the locks beside those of others; ARGS=-quick fo
 bench-pgproxy: servers ## pgbench through the proxy, beside PgBouncer and the server itself, in one table
 	@FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench Pgbench -benchtime 1x ./proxy/pgproxy $(ARGS)
 
+.PHONY: bench-s3
+bench-s3: servers ## fenced S3 objects beside bare minio-go, and the requests that each act takes
+	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -v -run '^TestRequests$$' -bench 'Put|Get' -benchtime 30x ./stores/s3 $(ARGS)
+
 .PHONY: chaos
 chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock service
 	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...

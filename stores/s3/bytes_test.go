@@ -149,7 +149,7 @@ func TestKeys(t *testing.T) {
 		t.Parallel()
 		for _, key := range []string{
 			"a b", " a", "a ", "a+b", "a%b", "a%2Fb", "a%20b", "ü/é€🔒", "a=b&c:d", "a?b#c", "~tilde~", "a/b/c", "/a", "a//b", "a/./b", "a/../b",
-			`quote"'<>\`, strings.Repeat("k", 200), "a\tb", "a*b", "dir/", ".hidden", ".fence",
+			`quote"'<>\`, strings.Repeat("k", 200), "a\tb", "a*b", "dir/", ".hidden", ".fenced/a",
 		} {
 			e := newEnv(t, s, Config{})
 			bare := s.Bucket(t)

@@ -77,6 +77,10 @@ func (g *target) modifyOnce(ctx context.Context, t guard.Token, change func([]st
 	key := keyOf(t.Resource)
 	o := PutOptions{IfNoneMatch: "*"}
 	var values []string
+	if t.Validate() != nil { // the write is what is to be refused
+		_, err := g.Put(ctx, t, key, nil, 0, o)
+		return err
+	}
 	object, err := g.Get(ctx, t, key, GetOptions{})
 	if err == nil {
 		err = json.NewDecoder(object).Decode(&values)
