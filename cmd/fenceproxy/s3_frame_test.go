@@ -80,19 +80,18 @@ func TestS3FrameAgain(t *testing.T) {
 	go func() {
 		<-held.Taken()
 		cancel(signalError{syscall.SIGTERM})
-		held.Abandon()
 	}()
 	o := frame.run(ctx)
 	if o.code != exitSignal+15 || !strings.Contains(last(o.err), "stopped by SIGTERM; so far keys framed: 1 (5 B), ") || !strings.Contains(last(o.err), "start it again") {
 		t.Errorf("exit code %d, stderr: %s", o.code, o.err)
 	}
-	held = b.link.Hold(s3link.Op(s3link.PutObject), 3)
+	again := b.link.Hold(s3link.Op(s3link.PutObject), 3)
 	ended := make(chan outcome, 1)
 	go func() { ended <- frame.run(t.Context()) }()
-	<-held.Taken()
+	<-again.Taken()
 	b.under(8).put("elsewhere", "x")
 	b.with("ft1:x:1:h:i:stock").feed("x", "put", "-", "a/5", "--legacy").want(t, exitOK)
-	held.Abandon()
+	again.Abandon()
 	if o = <-ended; o.code != exitOK || o.out != "keys framed: 4 (20 B), skipped: 2, failed: 0\n" {
 		t.Errorf("exit code %d\nstdout: %s\nstderr: %s", o.code, o.out, o.err)
 	}
