@@ -45,6 +45,9 @@ func (s *Store) claimed(ctx context.Context, token guard.Token) (layout.Grant, e
 }
 
 func (s *Store) claim(ctx context.Context, token guard.Token) (layout.Grant, error) {
+	if err := s.testPuts(ctx); err != nil {
+		return layout.Grant{}, notApplied(err)
+	}
 	mark, err := s.changeMark(ctx, token.Resource, func(o layout.MarkObject) (layout.MarkObject, bool, error) {
 		return o.Claim(token)
 	})
@@ -73,6 +76,11 @@ func (s *Store) Mark(ctx context.Context, resource string) (guard.Mark, error) {
 // issuer. See that the old holders are gone.
 func (s *Store) Adopt(ctx context.Context, resource, issuer string) error {
 	err := guard.ValidateResource(resource)
+	if err == nil {
+		if err = s.testPuts(ctx); err != nil {
+			err = notApplied(err)
+		}
+	}
 	if err == nil {
 		var made layout.MarkObject
 		_, err = s.changeMark(ctx, resource, func(o layout.MarkObject) (layout.MarkObject, bool, error) {

@@ -104,7 +104,7 @@ func keyOf(resource string) string {
 
 // Written reads past the fence.
 func (g *target) Written(ctx context.Context, resource string) ([]string, error) {
-	object, err := g.bare.GetObject(ctx, g.env.bucket, keyOf(resource), minio.GetObjectOptions{})
+	object, err := g.bare.GetObject(ctx, g.bucket, keyOf(resource), minio.GetObjectOptions{})
 	if err != nil {
 		return nil, err
 	}

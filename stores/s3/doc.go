@@ -18,7 +18,7 @@
 // with the writer's number and 128 random bits in it, and a delete leaves a
 // tombstone: no state of a key ever comes back.
 //
-//	          first write                     write
+//	          first write                   overwrite
 //	absent ─────────────────► live, 33 ─────────────────► live, 34 ──┐
 //	  │                           ▲                         │  ▲     │ write
 //	  │ first delete              │ write            delete │  └─────┘

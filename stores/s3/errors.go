@@ -12,6 +12,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
+// What a caller decides by, beside the refusals of package guard.
 var (
 	// ErrNotFound: there is no such object.
 	ErrNotFound = errors.New("no such object")

@@ -127,7 +127,7 @@ func (s *Store) open(g layout.Grant, key string, o *GetOptions, body io.ReadClos
 	case state.Live():
 		return &Object{body, info}, nil
 	}
-	var r io.Reader = io.MultiReader(bytes.NewReader(first), body)
+	r := io.MultiReader(bytes.NewReader(first), body)
 	if o.Length > 0 { // the header that is not there was asked for too
 		r = io.LimitReader(r, o.Length)
 	}

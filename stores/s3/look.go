@@ -117,7 +117,8 @@ func (s *Store) reader(ctx context.Context, token guard.Token, key string) (layo
 // nothing to read is ErrNotFound.
 func (s *Store) readable(g layout.Grant, state layout.State) error {
 	if g != (layout.Grant{}) {
-		if err := g.Admits(state); err != nil && !(s.config.ReadWithoutToken && errors.Is(err, guard.ErrNoToken)) {
+		err := g.Admits(state)
+		if lenient := s.config.ReadWithoutToken && errors.Is(err, guard.ErrNoToken); err != nil && !lenient {
 			return err
 		}
 	}

@@ -55,6 +55,9 @@ func cold(tb testing.TB, s *testenv.S3Server) (*env, *Store) {
 	mustPut(tb, e.store, writer(33), "k", "old")
 	another := e.newStore(tb, Config{PartSize: minPartSize})
 	mustClaim(tb, another, writer(33))
+	if err := another.testUploads(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
 	e.link.Forget()
 	return e, another
 }
@@ -177,7 +180,7 @@ func TestClaimReplyLost(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		for n := 1; n <= 2; n++ {
+		for n := 1; n <= 5; n++ {
 			e := newEnv(t, s, Config{})
 			e.link.DropReply(s3link.Op(), n)
 			mustClaim(t, e.store, writer(33))

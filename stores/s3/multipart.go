@@ -118,6 +118,9 @@ func (u *upload) confirm(ctx context.Context, h layout.Header, c layout.Conditio
 }
 
 func (u *upload) upload(ctx context.Context, h layout.Header) error {
+	if err := u.store.testUploads(ctx); err != nil {
+		return err
+	}
 	u.parts, u.size = nil, 0
 	created, w, cancel := once(ctx)
 	id, err := u.store.core.NewMultipartUpload(created, u.store.config.Bucket, u.key, u.opts)

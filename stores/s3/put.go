@@ -139,8 +139,9 @@ func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
 	switch o.Checksum {
 	case minio.ChecksumCRC32, minio.ChecksumCRC32C, minio.ChecksumSHA1, minio.ChecksumSHA256:
 		return opts, nil
+	default: // of the whole object only, or younger than most stores
+		return opts, fmt.Errorf("%w: checksum %s", guard.ErrUnsupported, o.Checksum)
 	}
-	return opts, fmt.Errorf("%w: checksum %s", guard.ErrUnsupported, o.Checksum)
 }
 
 // single is a cargo of one PUT.

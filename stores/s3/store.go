@@ -79,6 +79,7 @@ type Store struct {
 	claims   claims
 	known    known
 	uploads  uploads
+	tested   selfTest
 }
 
 // New returns a store on a bucket of client, which stays the caller's. Build
@@ -86,8 +87,10 @@ type Store struct {
 // client is set to, and decides itself what may be sent again; a client that
 // retries only makes it learn of a failure later.
 //
-// It asks nothing of the server yet. Whether a store does what the fence rests
-// on is for package probe to find out, or for `fenceproxy doctor s3`.
+// It asks nothing of the server yet. The first claim sees that the server
+// honours conditions, and the first upload in parts that it does so there, or
+// they are refused with guard.ErrUnsupported. What that does not show, whether a
+// store is atomic and reads what it wrote, `fenceproxy doctor s3` tries out.
 func New(client *minio.Client, c Config) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("s3store: client is nil")

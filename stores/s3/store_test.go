@@ -29,7 +29,8 @@ func TestRequests(t *testing.T) {
 			}
 		}
 		const look, put = s3link.GetObject, s3link.PutObject
-		count("first claim", []string{s3link.GetObject, put}, func() { mustClaim(t, e.store, writer(33)) })
+		count("first claim", []string{put, put, put, s3link.GetObject, put}, // three to see that conditions count
+			func() { mustClaim(t, e.store, writer(33)) })
 		count("claim again", []string{s3link.GetObject}, func() { mustClaim(t, e.store, writer(33)) })
 		count("cold write", []string{look, put}, func() { mustPut(t, e.store, writer(33), "k", "a") })
 		count("warm write", []string{put}, func() { mustPut(t, e.store, writer(33), "k", "b") })

@@ -45,8 +45,8 @@ func (w *write) run(ctx context.Context) (minio.UploadInfo, error) {
 		kind = layout.Tombstone
 	}
 	w.header = w.grant.Header(kind, layout.NewNonce())
-	seen := false
-	if w.state, seen = w.store.known.find(w.grant, w.key); !seen {
+	state, seen := w.store.known.find(w.grant, w.key)
+	if w.state = state; !seen {
 		if err := w.look(ctx); err != nil {
 			return minio.UploadInfo{}, notApplied(err)
 		}

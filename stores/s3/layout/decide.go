@@ -74,7 +74,7 @@ func (g Grant) Admits(s State) error {
 	if h.Holder == g.holder {
 		mark.Holder = g.Token.Holder
 	}
-	reason := error(guard.ErrForeign)
+	reason := guard.ErrForeign
 	if h.Generation == g.Generation {
 		_, err := guard.Admit(mark, g.Token)
 		var refused *guard.RefusedError
@@ -133,7 +133,7 @@ type Condition struct {
 // Holds reports whether the request would still be carried out in state s.
 func (c Condition) Holds(s State) bool { return c.ETag == s.ETag }
 
-// ErrPrecondition: the caller's own condition is false.
+// ErrPrecondition says that the caller's own condition is false.
 var ErrPrecondition = errors.New("precondition failed")
 
 // Decide says which request may be sent for wish after a look at the key that

@@ -64,6 +64,7 @@ type Header struct {
 	Resource, Issuer, Holder Digest
 }
 
+// Why the front of an object is no header.
 var (
 	// ErrBare: an object is not framed; it was there before, or somebody wrote
 	// it past the fence.

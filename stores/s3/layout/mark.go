@@ -62,7 +62,7 @@ func (o MarkObject) Bytes() []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(markJSON{ // a struct of strings
+	_ = e.Encode(markJSON{ //nolint:errchkjson // strings can be encoded
 		V: version, Resource: o.Resource, Issuer: o.Mark.Issuer,
 		Generation: strconv.FormatUint(uint64(o.Mark.Generation), 10),
 		Writer:     strconv.FormatInt(o.Mark.Writer, 10), Holder: o.Mark.Holder,
@@ -72,7 +72,7 @@ func (o MarkObject) Bytes() []byte {
 	return b.Bytes()
 }
 
-// ErrBadMark: a mark object cannot be read. Nothing is admitted by it.
+// ErrBadMark says that a mark object cannot be read. Nothing is admitted by it.
 var ErrBadMark = errors.New("mark object is damaged")
 
 // ParseMark reads the mark object of resource. The error matches ErrBadMark.
@@ -113,7 +113,7 @@ func ParseMark(data []byte, resource string) (MarkObject, error) {
 	return o, nil
 }
 
-// decimal reads a decimal of at most bits bits that is written in the one way
+// decimal reads a decimal of so many bits at most that is written in the one way
 // in which it can be.
 func decimal(s string, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, bits)
@@ -133,7 +133,7 @@ func (o MarkObject) Claim(t guard.Token) (after MarkObject, changed bool, err er
 	return MarkObject{Resource: t.Resource, Mark: mark, Former: o.Former, Nonce: NewNonce()}, true, nil
 }
 
-// ErrIssuerUsed: an adoption names an issuer that the resource has, or had
+// ErrIssuerUsed says that an adoption names an issuer that the resource has, or had
 // before. Give the lock service a new one first.
 var ErrIssuerUsed = errors.New("issuer was used before")
 
