@@ -57,7 +57,7 @@ func (s *relaying) link() *Link {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
+	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(testLimit); !holds(); <-ticker.C {
 		if time.Now().After(deadline) {
@@ -87,25 +87,28 @@ func startRelayed(t *testing.T, s *relaying, standIn *standIn, recipe []byte, se
 	l.Client, r.client = connPair(t, seed%2 == 0)
 	l.Server, r.server = connPair(t, seed%2 == 0)
 	go func() { r.ended <- s.Serve(context.Background(), l, drain) }()
-	go func() {
-		defer close(r.heard)
-		b := make([]byte, 1<<10)
-		for {
-			n, err := r.client.Read(b)
-			r.mu.Lock()
-			r.got.Write(b[:n])
-			r.mu.Unlock()
-			select {
-			case r.grew <- struct{}{}:
-			default:
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
+	go r.listen()
 	go r.play(recipe, seed, most)
 	return r
+}
+
+// listen is the client's reading side, until the proxy hangs up.
+func (r *relayed) listen() {
+	defer close(r.heard)
+	b := make([]byte, 1<<10)
+	for {
+		n, err := r.client.Read(b)
+		r.mu.Lock()
+		r.got.Write(b[:n])
+		r.mu.Unlock()
+		select {
+		case r.grew <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // play is the server's side, until the proxy hangs up.
