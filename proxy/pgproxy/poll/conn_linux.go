@@ -36,6 +36,10 @@ type Conn struct {
 	// is not told of any more. The other end has hung up, at least for what it
 	// sends, or has sent urgent data, at which reads stop.
 	jagged atomic.Bool
+
+	// Under in.mu:
+	hungUp   bool
+	onHangUp func()
 }
 
 // closing is far above any number of uses.
@@ -97,6 +101,9 @@ func (c *Conn) unuse() {
 func (c *Conn) happened(events uint32) {
 	if events&(unix.EPOLLPRI|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		c.jagged.Store(true)
+	}
+	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.hangsUp()
 	}
 	if events&(unix.EPOLLIN|unix.EPOLLPRI|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		c.in.happened()

@@ -26,3 +26,6 @@ func (c *Conn) TryRead([]byte) (int, error) { return 0, nil }
 
 // TryWrite writes nothing.
 func (c *Conn) TryWrite([]byte) (int, error) { return 0, nil }
+
+// OnHangUp does nothing.
+func (c *Conn) OnHangUp(func()) {}
