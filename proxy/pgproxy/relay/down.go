@@ -11,7 +11,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/stream"
 )
 
-// down relays what the server sends.
+// down relays what the server sends. If the client takes no more it goes on, so
+// that what up waits for comes: it is up that ends the session.
 func (s *session) down() error {
 	defer func() {
 		s.mu.Lock()

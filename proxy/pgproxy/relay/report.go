@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -72,16 +71,4 @@ func (s *session) claimed(t guard.Token, took time.Duration, err *serverError) {
 	}
 	s.Config.Metrics.Claims.WithLabelValues(result).Inc()
 	s.Config.Metrics.ClaimSeconds.Observe(took.Seconds())
-}
-
-// cancelTime is how long the cancel of what a client has left behind may take.
-const cancelTime = 5 * time.Second
-
-// cancelRunning cancels what runs at the server.
-func (s *session) cancelRunning(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cancelTime)
-	defer cancel()
-	if err := s.Config.Cancel(ctx, s.secret); err != nil {
-		s.Log.Warn("cancel what a client has left running", keyError, err)
-	}
 }

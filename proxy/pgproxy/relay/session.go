@@ -66,7 +66,7 @@ func (r *Relay) Serve(ctx context.Context, l *Link, drain <-chan struct{}) error
 	sn := &session{
 		Link: l, memory: &r.memory,
 		fromClient: stream.NewSource(l.Client), fromServer: stream.NewSource(l.Server),
-		toClient: stream.NewSink(l.Client), toServer: stream.NewSink(l.Server),
+		toClient: stream.NewLossySink(l.Client), toServer: stream.NewSink(l.Server),
 		own:     own.New(randomSuffix()),
 		machine: gate.New(l.Config.Untokened),
 		wake:    make(chan struct{}, 1),

@@ -150,30 +150,6 @@ var errGoodbye = errors.New("client says goodbye")
 // when the session is over.
 func (s *session) goodbye(ctx context.Context) error {
 	_, _ = io.Copy(io.Discard, s.Client) // until it hangs up, or the server has
-	if half, ok := s.Server.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // in COPY, the server takes Terminate for a mistake and reads on
-	}
-	return s.await(ctx, func() bool { return false })
-}
-
-// clientGone ends a session whose client cannot be read any more. What it has
-// left running at the server is cancelled: nobody waits for it, and it may hold
-// up the next holder.
-func (s *session) clientGone(ctx context.Context, err error) error {
-	s.mu.Lock()
-	running, ended := !s.machine.Quiet(), s.ended || s.over
-	s.mu.Unlock()
-	if running && !ended && s.secret != nil && !isOurs(err) {
-		s.cancelRunning(ctx)
-	}
-	if ended || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errOver
-	}
-	return err
-}
-
-// isOurs reports whether an error is the proxy's own view of a message, and no
-// word of the connection.
-func isOurs(err error) bool {
-	return errors.Is(err, errBadLength) || errors.Is(err, stream.ErrTooLong) || errors.Is(err, errStatementTooLong)
+	s.closeWrite()                       // in COPY, the server takes Terminate for a mistake and reads on
+	return s.awaitEnd(ctx)
 }

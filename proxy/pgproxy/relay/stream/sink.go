@@ -17,28 +17,41 @@ type Sink struct {
 	open bool   // the owner is in the middle of a message
 	owed []byte // of the other one, meanwhile
 	err  error
+
+	lossy bool
 }
 
 // NewSink returns one that writes to conn.
 func NewSink(conn net.Conn) *Sink { return &Sink{conn: conn} }
 
+// NewLossySink returns one that writes to conn while it can, and then drops what it
+// is given: whoever writes to it has to go on.
+func NewLossySink(conn net.Conn) *Sink { return &Sink{conn: conn, lossy: true} }
+
 // Write writes for the owner; open says whether b ends in the middle of a message.
 func (s *Sink) Write(b []byte, open bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	if len(b) > 0 {
-		if _, err := s.conn.Write(b); err != nil {
-			s.err = err
-			return err
-		}
-	}
+	s.write(b)
 	s.open = open
 	if !open && len(s.owed) > 0 {
-		_, s.err = s.conn.Write(s.owed)
+		s.write(s.owed)
 		s.owed = nil
+	}
+	return s.failed()
+}
+
+// write is for who holds mu.
+func (s *Sink) write(b []byte) {
+	if s.err == nil && len(b) > 0 {
+		_, s.err = s.conn.Write(b)
+	}
+}
+
+// failed is what whoever writes is told. It is for who holds mu.
+func (s *Sink) failed() error {
+	if s.lossy {
+		return nil
 	}
 	return s.err
 }
@@ -63,15 +76,12 @@ func (s *Sink) Try(b []byte) (n int, done bool) {
 func (s *Sink) Insert(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	if s.open {
+	if s.open && s.err == nil {
 		s.owed = append(s.owed, b...)
 		return nil
 	}
-	_, s.err = s.conn.Write(b)
-	return s.err
+	s.write(b)
+	return s.failed()
 }
 
 // Last writes the last message and ends the stream: what comes later is lost.
