@@ -184,12 +184,13 @@ func (s *Store) writeMark(ctx context.Context, o layout.MarkObject, etag string)
 	condition(&opts, layout.Condition{ETag: etag})
 	ctx, w, cancel := once(ctx)
 	defer cancel()
-	b := &body{r: bytes.NewReader(data), left: int64(len(data))}
-	_, err := s.core.PutObject(ctx, s.config.Bucket, layout.MarkKey(o.Resource), b, b.left, "", "", opts)
+	b := newBody(bytes.NewReader(data), int64(len(data)))
+	_, err := s.core.PutObject(ctx, s.config.Bucket, layout.MarkKey(o.Resource), b, int64(len(data)), "", "", opts)
 	if err != nil {
 		err = fmt.Errorf("write mark of %q: %w", o.Resource, err)
 	}
-	return w.reply(err, b.left > 0), err
+	unread, _ := b.stop()
+	return w.reply(err, unread > 0), err
 }
 
 // condition makes a request name the state that it is meant for.

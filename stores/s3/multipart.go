@@ -246,7 +246,7 @@ func (u *upload) part(ctx context.Context, number int, size int64, open func() i
 			opts.CustomHeader = http.Header{}
 			opts.CustomHeader.Set(u.checksum.Key(), base64.StdEncoding.EncodeToString(sum.Sum(nil)))
 		}
-		b := &body{r: open(), left: size}
+		b := newBody(open(), size)
 		done, err := u.store.core.PutObjectPart(ctx, u.store.config.Bucket, u.key, u.id, number, b, size, opts)
 		if err == nil {
 			u.mu.Lock()
@@ -261,8 +261,10 @@ func (u *upload) part(ctx context.Context, number int, size int64, open func() i
 			})
 			return nil
 		}
-		if b.err != nil {
-			return fmt.Errorf("read payload: %w", b.err)
+		_, failed := b.stop()
+		b.wait() // memory or a file, and the former is used again
+		if failed != nil {
+			return fmt.Errorf("read payload: %w", failed)
 		}
 		if err := u.store.giveUp(ctx, try, err); err != nil {
 			return fmt.Errorf("upload part %d: %w", number, err)

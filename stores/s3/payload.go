@@ -122,6 +122,16 @@ func (p *payload) reader(ctx context.Context) (io.Reader, error) {
 	return p.once, nil
 }
 
+// left ends the reading of the payload by a request that has ended.
+func (p *payload) left(b *body) {
+	switch {
+	case p.at != nil:
+		b.wait() // memory or a file, which is the caller's again
+	case p.seek != nil && b.busy():
+		p.seek = nil // it cannot go back while somebody reads it
+	}
+}
+
 // again reports whether the payload can be read from its front.
 func (p *payload) again() bool {
 	return !p.used || p.at != nil || p.seek != nil || p.open != nil

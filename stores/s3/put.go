@@ -176,12 +176,15 @@ func (c *single) send(ctx context.Context, h layout.Header, cond layout.Conditio
 	condition(&opts, cond)
 	ctx, w, cancel := once(ctx)
 	defer cancel()
-	b := &body{r: io.MultiReader(bytes.NewReader(front), r), left: int64(len(front)) + c.payload.size}
-	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, b.left, "", "", opts)
-	if b.err != nil {
-		err = fmt.Errorf("read payload: %w", b.err)
+	size := int64(len(front)) + c.payload.size
+	b := newBody(io.MultiReader(bytes.NewReader(front), r), size)
+	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, size, "", "", opts)
+	unread, failed := b.stop()
+	c.payload.left(b)
+	if failed != nil {
+		err = fmt.Errorf("read payload: %w", failed)
 	}
-	return ours(info, c.payload.size), w.reply(err, b.left > 0), err
+	return ours(info, c.payload.size), w.reply(err, unread > 0), err
 }
 
 // ours is what of an answer is told to the caller: the checksums are not those

@@ -3,7 +3,6 @@ package s3store
 import (
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
@@ -66,32 +65,6 @@ func final(status int) bool {
 		return true
 	}
 	return status >= 300 && status < 500
-}
-
-// body hands out what a request sends and remembers how far it came. It is not
-// an io.Seeker, so that minio-go does not send it again.
-type body struct {
-	r    io.Reader
-	left int64
-	err  error // of r
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, io.EOF
-	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	if b.left == 0 {
-		return n, nil
-	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		b.err = err
-	}
-	return n, err
 }
 
 // pause waits before something is tried again, longer each time, up to a

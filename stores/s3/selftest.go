@@ -51,7 +51,7 @@ func (s *Store) testPuts(ctx context.Context) error {
 			opts := minio.PutObjectOptions{ContentType: "text/plain"}
 			condition(&opts, c)
 			const text = "Fenced objects are in this bucket.\n"
-			_, err := s.core.PutObject(ctx, s.config.Bucket, selfTestKey, &body{r: strings.NewReader(text), left: int64(len(text))}, int64(len(text)), "", "", opts)
+			_, err := s.core.PutObject(ctx, s.config.Bucket, selfTestKey, newBody(strings.NewReader(text), int64(len(text))), int64(len(text)), "", "", opts)
 			return err
 		}
 		err := s.honours(ctx, "If-None-Match on PUT", func() error {
