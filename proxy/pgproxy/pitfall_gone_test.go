@@ -1,8 +1,16 @@
 package pgproxy
 
 import (
+	"context"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/socket"
 )
 
 // sleepers is how many sessions of the database sleep.
@@ -27,6 +35,13 @@ func (sc *scene) wantCancelled(what string) {
 // Longer than what waits for it.
 const insertSlowly = "INSERT INTO t SELECT 1 FROM pg_sleep(600)"
 
+func reset(conn net.Conn) error {
+	if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 // TestGoneAtOnce: what a client sends with its last breath does not run on
 // without it: the cancel may be there first.
 func TestGoneAtOnce(t *testing.T) {
@@ -43,6 +58,131 @@ func TestGoneAtOnce(t *testing.T) {
 				}
 			}
 			sc.wantCancelled(name)
+		}
+	})
+}
+
+// TestGoneWithReplies: a client that goes while the server has much to say to it,
+// so that it is the proxy's writing which finds out. All that it has sent is
+// cancelled, one after the other, and so is what it has left half sent.
+func TestGoneWithReplies(t *testing.T) {
+	t.Parallel()
+	eachScene(t, Config{}, func(t *testing.T, sc *scene) {
+		much := query("SELECT repeat('x', 10000) FROM generate_series(1, 5000)")
+		for name, steps := range map[string]step{
+			"a pipeline": append(append(much, query(insertSlowly)...), query(insertSlowly)...),
+			"no Sync":    append(much, &pgproto3.Parse{Query: insertSlowly}, &pgproto3.Bind{}, &pgproto3.Execute{}),
+			"a COPY":     append(much, query("COPY t FROM STDIN")...),
+		} {
+			for range 5 {
+				c := sc.raw(sc.via(sc.token(1).String()))
+				c.say(t, steps...)
+				c.hear(1, "D:")
+				if err := reset(c.conn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sc.wantCancelled(name)
+		}
+	})
+}
+
+// ways are how a client may come: over TLS nobody tells the proxy at once that it
+// has gone.
+func (sc *scene) ways(token string) map[string]string {
+	return map[string]string{
+		"plain": withParams(sc.t, sc.via(token), "sslmode", "disable"), "TLS": withParams(sc.t, sc.via(token), "sslmode", "require"),
+	}
+}
+
+func eachSceneTLS(t *testing.T, c Config, f func(t *testing.T, sc *scene)) {
+	t.Helper()
+	c.TLS = clientTLS(newAuthority(t).issue(t, "127.0.0.1"))
+	eachScene(t, c, f)
+}
+
+// TestGoneInPipeline: a client that goes while its next message waits for the
+// reply to the one before has gone, too.
+func TestGoneInPipeline(t *testing.T) {
+	t.Parallel()
+	eachSceneTLS(t, Config{}, func(t *testing.T, sc *scene) {
+		var gone []func() error
+		for _, steps := range []step{
+			append(query(insertSlowly), query("SELECT 1")...),
+			append(query(insertSlowly), series("SELECT 1")...),
+			append(append(query("BEGIN"), query(insertSlowly)...), query("COMMIT")...),
+			append(query(insertSlowly), series("SELECT '"+strings.Repeat("x", 3*bufferSize)+"'")...),
+		} {
+			for _, dsn := range sc.ways(sc.token(1).String()) {
+				for _, hangUp := range []func(net.Conn) error{net.Conn.Close, reset} {
+					c := sc.raw(dsn)
+					c.say(t, steps...)
+					gone = append(gone, func() error { return hangUp(socket.Below(c.conn)) })
+				}
+			}
+		}
+		admin := sc.admin()
+		eventually(t, "all sleep", func() bool { return sc.run(admin, sc.sleepers()) == fmt.Sprint(len(gone), "|") })
+		for _, hangUp := range gone {
+			if err := hangUp(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sc.wantCancelled("a pipeline")
+	})
+}
+
+// TestGoneInClaim: a client that goes while the proxy claims for it has gone, too,
+// before it may begin or later.
+func TestGoneInClaim(t *testing.T) {
+	t.Parallel()
+	eachSceneTLS(t, Config{ClaimWait: 20 * testLimit}, func(t *testing.T, sc *scene) {
+		old := sc.raw(sc.via(sc.token(1).String()))
+		old.replay(t, query("BEGIN"), query("SELECT fence.check()"))
+		for way, dsn := range sc.ways("") {
+			c := sc.raw(dsn)
+			c.replay(t, query("SET fence.token = '"+sc.token(2).String()+"'"))
+			c.say(t, query(insertOne)...)
+			sc.waitsForClaim("1")
+			socket.Below(c.conn).Close()
+			sc.waitsForClaim("0")
+			eventually(t, way+": the session is over", func() bool { return sc.server.live.Load() == 1 })
+		}
+		for way, dsn := range sc.ways(sc.token(2).String()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			failed := make(chan error, 1)
+			go func() {
+				_, err := pgconn.Connect(ctx, dsn)
+				failed <- err
+			}()
+			sc.waitsForClaim("1")
+			cancel()
+			<-failed
+			sc.waitsForClaim("0")
+			eventually(t, way+": the session is over", func() bool { return sc.server.live.Load() == 1 })
+		}
+		wantWords(t, "the old holder", old.replay(t, query("COMMIT"), query(insertOne)), []string{"C:COMMIT", "Z:I", "C:INSERT 0 1", "Z:I"})
+	})
+}
+
+// TestGoodbyeInPipeline: a client that says goodbye behind what waits for its turn
+// leaves it to the proxy, however much that is.
+func TestGoodbyeInPipeline(t *testing.T) {
+	t.Parallel()
+	eachSceneTLS(t, Config{}, func(t *testing.T, sc *scene) {
+		left := 0
+		for _, dsn := range sc.ways(sc.token(1).String()) {
+			for _, size := range []int{1, 3 * bufferSize, 3 << 20} {
+				c := sc.raw(dsn)
+				c.say(t, append(append(query(fmt.Sprintf("INSERT INTO t SELECT %d FROM pg_sleep(1.5)", left)),
+					series(fmt.Sprintf("INSERT INTO t VALUES (%d, '%s')", left+1, strings.Repeat("x", size)))...), &pgproto3.Terminate{})...)
+				c.conn.Close()
+				left += 2
+			}
+		}
+		eventually(t, "all sessions are over", func() bool { return sc.server.live.Load() == 0 })
+		if n := sc.count(); n != left {
+			t.Errorf("%d rows of %d", n, left)
 		}
 	})
 }

@@ -170,10 +170,7 @@ func (s *session) sort(rest []byte, onLoop bool) replies {
 		}
 	}
 	if s.waiting {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.nudge()
 	}
 	return r
 }

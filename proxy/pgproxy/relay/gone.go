@@ -60,7 +60,7 @@ func (s *session) endsWithin(ctx context.Context, limit time.Duration) bool {
 
 // awaitEnd returns when the server has ended the session: errOver, or why not.
 func (s *session) awaitEnd(ctx context.Context) error {
-	return s.await(ctx, func() bool { return false })
+	return s.awaitWhile(ctx, nil, func() bool { return false })
 }
 
 // closeWrite ends what the server is sent.

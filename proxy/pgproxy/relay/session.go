@@ -39,6 +39,7 @@ type session struct {
 	span    span         // up's: what the loop has begun to relay, if it has
 	replies replies      // down's, likewise
 	kept    []byte       // down's: a reply that waits for the COMMIT behind it
+	client  presence     // up's, while it waits for the server
 
 	mu       sync.Mutex
 	machine  *gate.Machine
@@ -71,6 +72,7 @@ func (r *Relay) Serve(ctx context.Context, l *Link, drain <-chan struct{}) error
 		machine: gate.New(l.Config.Untokened),
 		wake:    make(chan struct{}, 1),
 	}
+	sn.watchClient()
 	group, ctx := errgroup.WithContext(ctx)
 	done := make(chan struct{})
 	group.Go(func() error { return sn.relayUp(ctx, done) })
@@ -114,7 +116,7 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 	})
 	if !s.Replication {
 		if err := s.open(ctx); err != nil {
-			return s.fail(err)
+			return s.fail(ctx, err)
 		}
 	}
 	if err := s.toClient.Insert(readyIdle); err != nil {
@@ -124,7 +126,7 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 	s.opened = true
 	s.mu.Unlock()
 	s.endIfIdle() // a drain may have come meanwhile
-	return s.fail(s.up(ctx))
+	return s.fail(ctx, s.up(ctx))
 }
 
 var readyIdle = []byte{'Z', 0, 0, 0, 5, 'I'} //nolint:gochecknoglobals // never written to
@@ -181,12 +183,14 @@ const maxReply = 1 << 20
 var errBadLength = errors.New("message has an impossible length")
 
 // fail tells the client why the session ends, if it does not know.
-func (s *session) fail(err error) error {
+func (s *session) fail(ctx context.Context, err error) error {
 	var (
 		r      *refusal.Error
 		server *serverError
 	)
 	switch {
+	case errors.Is(err, errGone):
+		return s.clientGone(ctx, io.EOF)
 	case errors.As(err, &r):
 	case errors.As(err, &server):
 		r = refusal.Prepare(server.code, server.message, server.hint)
@@ -216,10 +220,7 @@ func (s *session) end(r *refusal.Error) {
 // interrupt ends what up waits for.
 func (s *session) interrupt() {
 	_ = socket.Below(s.Client).SetReadDeadline(time.Unix(1, 0))
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.nudge()
 }
 
 // watch ends the session from outside: when ctx ends, or when it idles and is to

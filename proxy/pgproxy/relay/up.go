@@ -121,27 +121,6 @@ func (s *session) relaySpan() (gate.Verdict, error) {
 	return sp.verdict, stream.Pass(src, s.toServer, sp.open)
 }
 
-// await returns when a condition of the machine's holds.
-func (s *session) await(ctx context.Context, holds func() bool) error {
-	for {
-		s.mu.Lock()
-		held, ended := holds(), s.ended
-		s.waiting = !held
-		s.mu.Unlock()
-		switch {
-		case held:
-			return nil
-		case ended:
-			return errOver
-		}
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // errGoodbye is the Terminate of a client.
 var errGoodbye = errors.New("client says goodbye")
 

@@ -23,3 +23,22 @@ func setUserTimeout(conn net.Conn, d time.Duration) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, ms)
 	})
 }
+
+// HungUp reports whether the other end has hung up, at least for what it sends,
+// though there may be unread bytes of it. It is false where that cannot be told.
+func HungUp(conn net.Conn) (hungUp bool) {
+	s, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a file descriptor
+		_, err := unix.Poll(polled, 0)
+		hungUp = err == nil && polled[0].Revents != 0
+	})
+	return hungUp
+}

@@ -9,3 +9,6 @@ import (
 
 // setUserTimeout does nothing: there is no portable way.
 func setUserTimeout(net.Conn, time.Duration) {}
+
+// HungUp is false: there is no portable way.
+func HungUp(net.Conn) bool { return false }
