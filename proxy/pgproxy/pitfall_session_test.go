@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/migrations"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/own"
 )
 
 // TestOwnStatementsAreDropped: a client may drop prepared statements that it has
@@ -50,6 +51,21 @@ func TestOwnStatementIsDroppedByName(t *testing.T) {
 			}
 			sc.resource += "x"
 			sc.run(sc.admin(), "TRUNCATE t")
+		}
+	})
+}
+
+// TestOwnQuestionIsDropped: a statement by which the proxy asks for the token is
+// made anew when it is gone.
+func TestOwnQuestionIsDropped(t *testing.T) {
+	t.Parallel()
+	eachScene(t, Config{}, func(t *testing.T, sc *scene) {
+		for _, i := range []int{own.TokenStatement, own.TicketStatement} {
+			token := sc.token(1).String()
+			c := sc.raw(sc.via(token))
+			c.replay(t, query(fmt.Sprintf("DO $$ BEGIN EXECUTE (SELECT 'DEALLOCATE ' || name FROM pg_prepared_statements WHERE name LIKE '\\_fence\\_%%\\_%d'); END $$", i)))
+			c.replay(t, query("SET fence.token = '"+token+"'"))
+			wantWords(t, "what asks for it", c.replay(t, query("DELETE FROM t")), []string{"C:DELETE 0", "Z:I"})
 		}
 	})
 }

@@ -228,3 +228,6 @@ const OwnStatements = 10
 // they must be sent in front of the next prefix, or of an exchange of the
 // proxy's own, in which case Own must be told.
 func (m *Machine) Prepared() bool { return m.prepared }
+
+// Lost says that the statements of the proxy's own, or some of them, are not there.
+func (m *Machine) Lost() { m.prepared = false }

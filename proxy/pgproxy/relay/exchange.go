@@ -66,8 +66,24 @@ func (e *exchange) add(message []byte) {
 }
 
 // ask sends messages of the proxy's own, to which it adds Sync, and returns what
-// the server answers. Nothing of the client's may be under way.
+// the server answers. Nothing of the client's may be under way. A statement of
+// the proxy's own that is not there, since the client has dropped it by a way that
+// the proxy cannot see, is prepared again.
 func (s *session) ask(ctx context.Context, b []byte) (*exchange, error) {
+	e, err := s.askOnce(ctx, b)
+	if err != nil || e.err == nil || e.err.code != stateNoStatement || e.status != 'I' {
+		return e, err
+	}
+	s.mu.Lock()
+	s.machine.Lost()
+	s.mu.Unlock()
+	return s.askOnce(ctx, b)
+}
+
+// stateNoStatement is invalid_sql_statement_name.
+const stateNoStatement = "26000"
+
+func (s *session) askOnce(ctx context.Context, b []byte) (*exchange, error) {
 	e := &exchange{}
 	s.mu.Lock()
 	var all []byte
