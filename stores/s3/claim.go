@@ -182,8 +182,7 @@ func (s *Store) writeMark(ctx context.Context, o layout.MarkObject, etag string)
 	}
 	opts := minio.PutObjectOptions{ContentType: "application/json"}
 	condition(&opts, layout.Condition{ETag: etag})
-	ctx, w, cancel := once(ctx)
-	defer cancel()
+	ctx, w := watch(ctx)
 	b := newBody(bytes.NewReader(data), int64(len(data)))
 	_, err := s.core.PutObject(ctx, s.config.Bucket, layout.MarkKey(o.Resource), b, int64(len(data)), "", "", opts)
 	if err != nil {

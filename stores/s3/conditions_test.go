@@ -133,8 +133,9 @@ func TestRangeOfWhatHasChanged(t *testing.T) {
 		if _, err := read(t.Context(), e.store, writer(33), "k", GetOptions{Offset: 5}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("deleted since: %v", err)
 		}
-		mustPut(t, e.newStore(t, Config{}), writer(34), "k", "newer")
-		_, err = read(t.Context(), another, writer(33), "k", GetOptions{Offset: 1})
+		mustPut(t, e.store, writer(33), "k", "0123456789")
+		mustPut(t, e.newStore(t, Config{}), writer(34), "k", "newer than that")
+		_, err = read(t.Context(), e.store, writer(33), "k", GetOptions{Offset: 1})
 		expect(t, "a stale holder's read", err, guard.ErrStale, guard.Refused)
 	})
 }

@@ -22,6 +22,8 @@ type writing struct {
 	name  string
 	do    func(ctx context.Context, s *Store) error
 	value string // what it leaves, "" for nothing
+	// once: its request can be sent once only.
+	once bool
 }
 
 var big = strings.Repeat("0123456789abcdef", minPartSize/16) + "end"
@@ -31,19 +33,21 @@ func writings() []writing {
 		return writing{name, func(ctx context.Context, s *Store) error {
 			_, err := s.Put(ctx, writer(33), "k", wrap(strings.NewReader(value)), int64(size), PutOptions{})
 			return err
-		}, value}
+		}, value, false}
 	}
 	plain := func(r io.Reader) io.Reader { return r }
 	once := func(r io.Reader) io.Reader { return streamed{r} }
 	medium := big[:smallPayload+1]
+	stream := put("put of a stream", medium, len(medium), once)
+	stream.once = true
 	return []writing{
 		put("put", "new", 3, plain),
-		put("put of a stream", medium, len(medium), once),
+		stream,
 		put("put of unknown size", "new", -1, once),
 		put("upload", big, len(big), plain),
 		put("upload of a stream", big, len(big), once),
 		put("upload of unknown size", big, -1, once),
-		{"delete", func(ctx context.Context, s *Store) error { return s.Delete(ctx, writer(33), "k", DeleteOptions{}) }, ""},
+		{"delete", func(ctx context.Context, s *Store) error { return s.Delete(ctx, writer(33), "k", DeleteOptions{}) }, "", false},
 	}
 }
 
@@ -125,7 +129,7 @@ func TestAnsweredWithAnError(t *testing.T) {
 			}{
 				{409, "ConditionalRequestConflict", false, []guard.Outcome{guard.Applied, guard.NotApplied}},
 				{403, "AccessDenied", false, []guard.Outcome{guard.NotApplied}},
-				{503, "SlowDown", false, []guard.Outcome{guard.Applied, guard.Unknown}},
+				{503, "SlowDown", false, []guard.Outcome{guard.Applied}},
 				{500, "InternalError", true, []guard.Outcome{guard.Applied}},
 				{503, "SlowDown", true, []guard.Outcome{guard.Applied}},
 				{412, "PreconditionFailed", true, []guard.Outcome{guard.Applied}}, // as after a retry that nobody knows of
@@ -144,6 +148,9 @@ func TestAnsweredWithAnError(t *testing.T) {
 						e.link.Answer(match, 1, answer.status, answer.code)
 					}
 					err := w.do(t.Context(), store)
+					if w.once && answer.status == http.StatusServiceUnavailable && !answer.carried {
+						answer.want = []guard.Outcome{guard.Unknown} // it may yet be carried out
+					}
 					if !slices.Contains(answer.want, guard.OutcomeOf(err)) {
 						t.Errorf("%v (%v), want %v", err, guard.OutcomeOf(err), answer.want)
 					}

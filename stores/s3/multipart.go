@@ -122,17 +122,18 @@ func (u *upload) upload(ctx context.Context, h layout.Header) error {
 		return err
 	}
 	u.parts, u.size = nil, 0
-	created, w, cancel := once(ctx)
-	id, err := u.store.core.NewMultipartUpload(created, u.store.config.Bucket, u.key, u.opts)
-	cancel()
+	watched, w := watch(ctx)
+	id, err := u.store.core.NewMultipartUpload(watched, u.store.config.Bucket, u.key, u.opts)
+	if err == nil {
+		u.id = id
+		u.store.uploads.add(id)
+	}
+	if w.asked.Load() > 1 || w.reply(err, false) == layout.Lost { // there may be one that nobody knows of
+		u.store.abortEmpty(ctx, u.key)
+	}
 	if err != nil {
-		if w.reply(err, false) == layout.Lost {
-			u.store.abortEmpty(ctx, u.key)
-		}
 		return fmt.Errorf("create upload: %w", err)
 	}
-	u.id = id
-	u.store.uploads.add(id)
 	if u.payload.at != nil {
 		err = u.sections(ctx, h.Bytes())
 	} else {

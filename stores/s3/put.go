@@ -174,8 +174,7 @@ func (c *single) send(ctx context.Context, h layout.Header, cond layout.Conditio
 	}
 	opts := c.opts
 	condition(&opts, cond)
-	ctx, w, cancel := once(ctx)
-	defer cancel()
+	ctx, w := watch(ctx)
 	size := int64(len(front)) + c.payload.size
 	b := newBody(io.MultiReader(bytes.NewReader(front), r), size)
 	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, size, "", "", opts)

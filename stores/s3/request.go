@@ -18,22 +18,33 @@ type sending struct {
 	asked, got atomic.Int32 // connections asked for, and had
 }
 
+// watch returns a context that tells about the request that is sent under it. A
+// request with a body of ours is sent once: minio-go cannot rewind it.
+func watch(ctx context.Context) (context.Context, *sending) {
+	return watching(ctx, func() {})
+}
+
 var errTwice = errors.New("the client wanted to send a write again")
 
-// once returns a context under which a request is sent at most once: the
-// second time that a connection is asked for it, it ends.
+// once is watch for a request whose body is minio-go's: it ends when a
+// connection is asked for the second time, to send it again or for new
+// credentials.
 func once(ctx context.Context) (context.Context, *sending, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, w := watching(ctx, func() { cancel(errTwice) })
+	return ctx, w, func() { cancel(nil) }
+}
+
+func watching(ctx context.Context, twice func()) (context.Context, *sending) {
 	w := &sending{}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {
 			if w.asked.Add(1) > 1 {
-				cancel(errTwice)
+				twice()
 			}
 		},
 		GotConn: func(httptrace.GotConnInfo) { w.got.Add(1) },
-	})
-	return ctx, w, func() { cancel(nil) }
+	}), w
 }
 
 // reply tells from the error that a request ended with whether it was carried
