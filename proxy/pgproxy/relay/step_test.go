@@ -1,17 +1,25 @@
 package relay
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/poll"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/stream"
 )
 
 const fencedToken = "ft1:x:1:h:i:r"
@@ -192,6 +200,28 @@ func TestReplySegments(t *testing.T) {
 	}
 }
 
+// narrowPair is tcpPair with hardly any buffers, so that a write may be cut short.
+func narrowPair(t *testing.T) (proxys, ours net.Conn) {
+	t.Helper()
+	proxys, ours = tcpPair(t)
+	for _, conn := range []net.Conn{proxys, ours} {
+		tcp := conn.(*net.TCPConn)
+		if err := errors.Join(tcp.SetReadBuffer(4<<10), tcp.SetWriteBuffer(4<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return proxys, ours
+}
+
+// counted is a counter that can be read.
+type counted struct {
+	prometheus.Counter
+
+	n atomic.Int64
+}
+
+func (c *counted) Add(n float64) { c.n.Add(int64(n)) }
+
 // TestFullBuffers: what the loop could only write a part of is neither lost nor
 // judged or written again: while the server does not read, and then while the
 // client does not.
@@ -201,28 +231,63 @@ func TestFullBuffers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newRelaying(Config{Untokened: gate.Allow})
-			r := startAnswered(t, l, l.link(), newStandIn(token, false), socketPair, atOnce)
-			client, server := r.client.(*gated), r.server.(*gated)
-			request := encoded(t, &pgproto3.Parse{Query: "SELECT 1"}, &pgproto3.Bind{}, &pgproto3.Execute{}, &pgproto3.Sync{})
-			const count = 3000
-			client.Lock()
-			server.Lock()
-			written := make(chan struct{})
-			go func() {
-				defer close(written)
-				for range count {
-					atOnce(client, request)
+			var up, down counted
+			l.config.Metrics.BytesUp, l.config.Metrics.BytesDown = &up, &down
+			r := startAnswered(t, l, l.link(), newStandIn(token, false), narrowPair, atOnce)
+			var stream []byte
+			// fill says something, each time when the loop has passed on what came
+			// before, until it does no more.
+			fill := func(deaf *gated, text string, passed *counted) {
+				t.Helper()
+				request := encoded(t, &pgproto3.Query{String: text})
+				deaf.Lock()
+				for stuck := false; !stuck; {
+					before := passed.n.Load()
+					atOnce(r.client, request)
+					stream = append(stream, request...)
+					for wait := 0; !stuck && passed.n.Load() == before; wait++ {
+						time.Sleep(50 * time.Microsecond)
+						stuck = wait > 400
+					}
 				}
-			}()
-			eventually(t, "the proxy reads no more", func() bool { return ioctl(t, client.Conn, unix.TIOCOUTQ) > 64<<10 })
-			server.Unlock()
-			eventually(t, "the client has all that it can hold", func() bool { return ioctl(t, client.Conn, unix.TIOCINQ) > 8<<10 })
-			eventually(t, "the server's answers are stuck", func() bool { return ioctl(t, server.Conn, unix.TIOCOUTQ) > 0 })
-			client.Unlock()
-			r.wants(t, direct([]byte(strings.Repeat(string(request), count)), token))
-			<-written
+				deaf.Unlock()
+				r.wants(t, direct(stream, token))
+			}
+			fill(r.server.(*gated), "SELECT "+strings.Repeat("1", 2222), &up)
+			fill(r.client.(*gated), strings.Repeat("SELECT 1;", 77), &down)
 			r.finish(t, testLimit)
 		})
+	}
+}
+
+// TestInsertBehindPart: what is inserted after the loop could only write a part
+// comes behind the rest.
+func TestInsertBehindPart(t *testing.T) {
+	t.Parallel()
+	var loop poll.Loop
+	proxys, ours := narrowPair(t)
+	conn, _, err := loop.Adopt(proxys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	defer ours.Close()
+	sink := stream.NewSink(conn)
+	message := bytes.Repeat([]byte("m"), 256<<10)
+	n, done := sink.Try(message)
+	if n == 0 || done {
+		t.Fatal(n, done)
+	}
+	written := make(chan error, 1)
+	go func() {
+		written <- errors.Join(sink.Insert([]byte("i")), sink.Write(message[n:], false))
+	}()
+	got := make([]byte, len(message)+1)
+	if _, err := io.ReadFull(ours, got); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil || !bytes.Equal(got, append(message, 'i')) {
+		t.Errorf("%v; it comes at %d", err, bytes.IndexByte(got, 'i'))
 	}
 }
 
