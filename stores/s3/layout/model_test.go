@@ -238,9 +238,11 @@ func (d *design) send(w world, by int8, who string, add func(string, world)) {
 			return
 		}
 	}
-	c.nonce, c.cond = w.next, seen.etag
-	w.next++
-	c.at, c.try, c.reply = waiting, 0, Denied
+	if c.try == 0 { // all sends of one write have one nonce, as in the store
+		c.nonce = w.next
+		w.next++
+	}
+	c.at, c.cond, c.reply = waiting, seen.etag, Denied
 	w.put(send{by, c.op, c.nonce, c.cond, c.try, true})
 	add(fmt.Sprintf("%s sends request %d", who, c.nonce), w)
 }
@@ -280,14 +282,15 @@ func (d *design) settle(w world, by int8, add func(string, world)) {
 		if c.landed&bit != 0 {
 			w.violated = "a write that was reported as not applied was (I2)"
 		}
-		c.ended |= bit
 		if c.retries > 0 { // by what the look has seen
 			again := w
 			a := &again.clients[by]
 			a.retries--
+			a.try++
 			a.at, a.seen = looked, w.key
 			add("failed, tries again", again)
 		}
+		c.ended |= bit
 	case Pending:
 		if c.retries > 0 {
 			again := w
