@@ -32,8 +32,10 @@ func (e *serverError) refusal() string {
 		code, message = refusal.StateUnclaimed, "fence: the token cannot be claimed: "+message
 	}
 	text := code + " " + message
-	if e.hint != "" {
-		text += "\n" + e.hint
+	for _, more := range []string{e.hint, withoutHolder(e.detail)} { // whom the claim has waited for is a detail
+		if more != "" {
+			text += "\n" + more
+		}
 	}
 	return text
 }
