@@ -273,7 +273,7 @@ func TestInsertBehindPart(t *testing.T) {
 	defer conn.Close()
 	defer ours.Close()
 	sink := stream.NewSink(conn)
-	message := bytes.Repeat([]byte("m"), 256<<10)
+	message := bytes.Repeat([]byte("m"), 96<<10)
 	n, done := sink.Try(message)
 	if n == 0 || done {
 		t.Fatal(n, done)
