@@ -301,8 +301,11 @@ type stuckLog struct {
 
 func (s stuckLog) Handle(_ context.Context, r slog.Record) error {
 	if r.Level == slog.LevelWarn {
-		s.stuck <- struct{}{}
-		<-s.freed
+		select {
+		case s.stuck <- struct{}{}:
+			<-s.freed
+		case <-s.freed:
+		}
 	}
 	return nil
 }
