@@ -104,10 +104,7 @@ func TestDeafClient(t *testing.T) {
 				if _, err := r.client.Write(message); err != nil {
 					t.Fatal(err)
 				}
-				for wait := 0; !stuck && ioctl(t, r.client, unix.TIOCINQ) == before; wait++ {
-					time.Sleep(time.Millisecond)
-					stuck = wait > 500
-				}
+				stuck = !within(500*time.Millisecond, func() bool { return ioctl(t, r.client, unix.TIOCINQ) != before })
 			}
 			if name == "is cut" {
 				cut()

@@ -57,13 +57,21 @@ func (s *relaying) link() *Link {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
+	if !within(testLimit, holds) {
+		t.Fatalf("never: %s", what)
+	}
+}
+
+// within reports whether something becomes true before limit.
+func within(limit time.Duration, holds func() bool) bool {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(testLimit); !holds(); <-ticker.C {
+	for deadline := time.Now().Add(limit); !holds(); <-ticker.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
+			return false
 		}
 	}
+	return true
 }
 
 // relayed is one session between a client and a stand-in.

@@ -245,10 +245,7 @@ func TestFullBuffers(t *testing.T) {
 					before := passed.n.Load()
 					atOnce(r.client, request)
 					stream = append(stream, request...)
-					for wait := 0; !stuck && passed.n.Load() == before; wait++ {
-						time.Sleep(50 * time.Microsecond)
-						stuck = wait > 400
-					}
+					stuck = !within(20*time.Millisecond, func() bool { return passed.n.Load() != before })
 				}
 				deaf.Unlock()
 				r.wants(t, direct(stream, token))
