@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -44,30 +43,6 @@ type Conn struct {
 
 // closing is far above any number of uses.
 const closing = 1 << 32
-
-// mode says who has a side of a connection.
-type mode uint8
-
-const (
-	owned    mode = iota // its goroutine works
-	waiting              // its goroutine waits for the loop
-	idle                 // its goroutine waits, and the loop may do a step
-	stepping             // the loop does a step
-)
-
-// side is one direction of a connection.
-type side struct {
-	ready atomic.Bool // the loop has said that it is, since it was last tried
-
-	mu      sync.Mutex
-	mode    mode
-	step    func() bool
-	expired bool // the deadline has passed
-	closed  bool
-	timer   *time.Timer
-	epoch   int           // of deadlines: a timer that comes too late means nothing
-	wake    chan struct{} // has an element when mode has become owned again
-}
 
 func newConn(l *Loop, fd int, local, remote net.Addr) *Conn {
 	c := &Conn{loop: l, fd: fd, local: local, remote: remote}
@@ -113,62 +88,6 @@ func (c *Conn) happened(events uint32) {
 	}
 }
 
-func (s *side) happened() {
-	s.ready.Store(true)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch s.mode {
-	case waiting:
-		s.hand()
-	case idle:
-		s.mode = stepping
-		s.mu.Unlock()
-		stays := s.step()
-		s.mu.Lock()
-		s.mode = idle
-		if !stays || s.end() != nil {
-			s.hand()
-		}
-	case owned, stepping:
-	}
-}
-
-// hand gives the side back to its goroutine.
-func (s *side) hand() {
-	s.mode = owned
-	s.wake <- struct{}{}
-}
-
-// end is why the side can no longer be waited for.
-func (s *side) end() error {
-	switch {
-	case s.closed:
-		return net.ErrClosed
-	case s.expired:
-		return os.ErrDeadlineExceeded
-	}
-	return nil
-}
-
-func (s *side) ended() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.end()
-}
-
-// wait returns when the side is ready, or has ended.
-func (s *side) wait() error {
-	s.mu.Lock()
-	if err := s.end(); err != nil || s.ready.Load() {
-		s.mu.Unlock()
-		return err
-	}
-	s.mode = waiting
-	s.mu.Unlock()
-	<-s.wake
-	return s.ended()
-}
-
 // Idle returns when there may be something to read, or with why there never will
 // be. Until then, step is called whenever something has come, mostly on the loop:
 // it must not block, and is to return true if it has taken all there was, as
@@ -195,7 +114,10 @@ func (c *Conn) Idle(step func() bool) error {
 	}
 }
 
-// Drained reports whether the last read took all that had come by then.
+// Drained reports whether the last read took all that had come by then: it took
+// less than it could have. Only for an other end that passes file descriptors
+// over a unix socket, which no client of Postgres does, that is not quite so:
+// reads stop there, and what it has sent behind may wait for its next bytes.
 func (c *Conn) Drained() bool { return c.drained }
 
 // TryRead reads what is there: none is no error.
@@ -321,23 +243,6 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// change changes whether a side has ended, and wakes who waits for it if it has.
-func (s *side) change(to func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	to()
-	if s.end() != nil && (s.mode == waiting || s.mode == idle) {
-		s.hand()
-	}
-}
-
-func (s *side) stopTimer() {
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
-	}
-}
-
 // CloseWrite ends what is sent: the other end reads to the end.
 func (c *Conn) CloseWrite() error {
 	if !c.use() {
@@ -363,25 +268,6 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.in.setDeadline(t) }
 
 // SetWriteDeadline is [net.Conn]'s.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.out.setDeadline(t) }
-
-func (s *side) setDeadline(t time.Time) (err error) {
-	s.change(func() {
-		if s.closed {
-			err = net.ErrClosed
-			return
-		}
-		s.stopTimer()
-		s.epoch++
-		epoch, left := s.epoch, time.Until(t)
-		s.expired = !t.IsZero() && left <= 0
-		if !t.IsZero() && left > 0 {
-			s.timer = time.AfterFunc(left, func() {
-				s.change(func() { s.expired = s.expired || s.epoch == epoch })
-			})
-		}
-	})
-	return err
-}
 
 func recv(fd int, b []byte) (int, syscall.Errno) {
 	return raw(unix.SYS_RECVFROM, fd, b, unix.MSG_DONTWAIT)

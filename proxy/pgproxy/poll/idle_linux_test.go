@@ -5,12 +5,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // onBoth runs a test with TCP connections and with unix sockets.
@@ -39,16 +36,16 @@ func (r *taker) step() bool {
 	return err == nil && r.Drained()
 }
 
-// all is what has come when the stream has ended, and with what.
-func (r *taker) all() ([]byte, error) {
+// all takes what comes, and returns with what the stream ends.
+func (r *taker) all() error {
 	for {
 		if err := r.Idle(r.step); err != nil {
-			return r.got, err
+			return err
 		}
 		var b [8]byte
 		n, err := r.Read(b[:])
 		if r.got = append(r.got, b[:n]...); err != nil {
-			return r.got, err
+			return err
 		}
 	}
 }
@@ -74,7 +71,7 @@ func busy(t *testing.T, l *Loop) (release func()) {
 		_ = c.Idle(idles)
 	})
 	write(t, peer, "1")
-	c.wantsMode(t, idle)
+	c.wantsIdle(t)
 	write(t, peer, "2")
 	await(t, "the loop begins a step", in)
 	return sync.OnceFunc(func() {
@@ -83,13 +80,13 @@ func busy(t *testing.T, l *Loop) (release func()) {
 	})
 }
 
-// wantsMode waits until the reading side is in that mode.
-func (c *Conn) wantsMode(t *testing.T, m mode) {
+// wantsIdle waits until the owner waits in Idle.
+func (c *Conn) wantsIdle(t *testing.T) {
 	t.Helper()
-	eventually(t, "the mode of a side", func() bool {
+	eventually(t, "the owner idles", func() bool {
 		c.in.mu.Lock()
 		defer c.in.mu.Unlock()
-		return c.in.mode == m
+		return c.in.mode == idle
 	})
 }
 
@@ -188,7 +185,7 @@ func TestIdleEnds(t *testing.T) {
 					go func() {
 						returned <- c.Idle(func() bool { n, err := c.TryRead(make([]byte, 1)); return n == 0 && err == nil })
 					}()
-					c.wantsMode(t, idle)
+					c.wantsIdle(t)
 					if err := tc.do(c); err != nil {
 						t.Fatal(err)
 					}
@@ -222,7 +219,7 @@ func endsInStep(t *testing.T, c *Conn, peer net.Conn, stays bool, do func(c *Con
 		return stays
 	}
 	go func() { returned <- c.Idle(step) }()
-	c.wantsMode(t, idle)
+	c.wantsIdle(t)
 	write(t, peer, "x")
 	await(t, "the step", in)
 	if err := do(c); err != nil {
@@ -251,184 +248,4 @@ func TestCloseInStep(t *testing.T) {
 			endsInStep(t, c, peer, stays, (*Conn).Close, net.ErrClosed)
 		}
 	})
-}
-
-// TestEndBehindData: the end of a stream that comes with its last bytes, of which
-// the loop hears once, is read.
-func TestEndBehindData(t *testing.T) {
-	for name, end := range map[string]func(peer net.Conn) error{
-		"close":      net.Conn.Close,
-		"half-close": func(peer net.Conn) error { return peer.(interface{ CloseWrite() error }).CloseWrite() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, network string) {
-				var l Loop
-				c, peer := adopted(t, &l, network)
-				r := taker{Conn: c}
-				write(t, peer, "a")
-				var err error
-				done := make(chan struct{})
-				go func() { defer close(done); _, err = r.all() }()
-				eventually(t, "the first byte is taken", func() bool {
-					c.in.mu.Lock()
-					defer c.in.mu.Unlock()
-					return c.in.mode == idle && len(r.got) == 1
-				})
-				release := busy(t, &l)
-				write(t, peer, "b")
-				if err := end(peer); err != nil {
-					t.Fatal(err)
-				}
-				release()
-				await(t, "the end of the stream", done)
-				if string(r.got) != "ab" || !errors.Is(err, io.EOF) {
-					t.Errorf("got %q and %v", r.got, err)
-				}
-			})
-		})
-	}
-}
-
-// TestReset: who idles is woken by a reset, with data before it or without.
-func TestReset(t *testing.T) {
-	t.Parallel()
-	for _, data := range []string{"", "b"} {
-		var l Loop
-		c, peer := adopted(t, &l, "tcp")
-		r := taker{Conn: c}
-		var err error
-		done := make(chan struct{})
-		go func() { defer close(done); _, err = r.all() }()
-		c.wantsMode(t, idle)
-		release := busy(t, &l)
-		write(t, peer, data)
-		if err := errors.Join(peer.(*net.TCPConn).SetLinger(0), peer.Close()); err != nil {
-			t.Fatal(err)
-		}
-		release()
-		await(t, "the reset", done)
-		if !errors.Is(err, unix.ECONNRESET) {
-			t.Errorf("the stream ends with %v", err)
-		}
-		if _, again := c.Read(make([]byte, 1)); !errors.Is(again, err) {
-			t.Errorf("and then with %v", again)
-		}
-	}
-}
-
-// TestUrgent: reads stop at urgent data, but nobody waits for what is behind it.
-func TestUrgent(t *testing.T) {
-	t.Parallel()
-	var l Loop
-	c, peer := adopted(t, &l, "tcp")
-	r := taker{Conn: c}
-	done := make(chan struct{})
-	go func() { defer close(done); _, _ = r.all() }()
-	c.wantsMode(t, idle)
-	release := busy(t, &l)
-	raw, err := peer.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	controlErr := raw.Control(func(fd uintptr) { err = unix.Sendto(int(fd), []byte("ab"), unix.MSG_OOB, nil) })
-	if err := errors.Join(controlErr, err); err != nil {
-		t.Fatal(err)
-	}
-	write(t, peer, "c")
-	release()
-	eventually(t, "what is behind the urgent byte is read", func() bool {
-		c.in.mu.Lock()
-		defer c.in.mu.Unlock()
-		return c.in.mode == idle && string(r.got) == "ac"
-	})
-	peer.Close()
-	await(t, "the end of the stream", done)
-	if string(r.got) != "ac" {
-		t.Errorf("got %q", r.got)
-	}
-}
-
-// TestWaitBehindEvent: what the loop has heard of between a read that found
-// nothing and the wait for more is not missed.
-func TestWaitBehindEvent(t *testing.T) {
-	onBoth(t, func(t *testing.T, network string) {
-		var l Loop
-		c, peer := adopted(t, &l, network)
-		if n, err := c.TryRead(make([]byte, 1)); n != 0 || err != nil {
-			t.Fatal(n, err)
-		}
-		write(t, peer, "x")
-		eventually(t, "the loop has heard of it", c.in.ready.Load)
-		within(t, "the wait", func() {
-			if err := c.in.wait(); err != nil {
-				t.Error(err)
-			}
-		})
-	})
-}
-
-// TestLateTimer: a deadline that was taken back does not count, even if its time
-// comes at that moment.
-func TestLateTimer(t *testing.T) {
-	t.Parallel()
-	var l Loop
-	c, _ := adopted(t, &l, "unix")
-	for i := range 20_000 {
-		_ = c.SetReadDeadline(time.Now().Add(time.Duration(i%20) * time.Microsecond))
-		for range i % 7 {
-			runtime.Gosched()
-		}
-		_ = c.SetReadDeadline(time.Time{})
-		for range 3 {
-			runtime.Gosched()
-		}
-		if err := c.in.ended(); err != nil {
-			t.Fatalf("after it was taken back: %v", err)
-		}
-	}
-}
-
-// TestStaleEvent: what the loop hears of a connection that was closed means
-// nothing for the next one with its file descriptor.
-func TestStaleEvent(t *testing.T) {
-	t.Parallel()
-	var l Loop
-	old, peer := adopted(t, &l, "unix")
-	other, otherPeer := adopted(t, &l, "unix")
-	next := newConn(&l, old.fd, nil, nil)
-	next.number = old.number + 9
-	put := func(c *Conn) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.conns[int32(c.fd)] = c //nolint:gosec // a file descriptor
-	}
-	put(next)
-	defer put(old)
-	peer.Close()
-	write(t, otherPeer, "x") // of this the loop hears later
-	eventually(t, "the loop has heard of all", other.in.ready.Load)
-	if next.in.ready.Load() || next.jagged.Load() {
-		t.Error("the next connection is told of the end of the one before")
-	}
-}
-
-// TestUnreadCostsNothing: a loop does not turn for what nobody wants to read yet.
-func TestUnreadCostsNothing(t *testing.T) { // not in parallel: it looks at the time of the whole process
-	var l Loop
-	c, peer := adopted(t, &l, "unix")
-	write(t, peer, "x")
-	eventually(t, "the loop has heard of it", c.in.ready.Load)
-	used := func() time.Duration {
-		var r unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
-	}
-	const watched = 200 * time.Millisecond
-	before := used()
-	time.Sleep(watched)
-	if used := used() - before; used > watched/2 {
-		t.Errorf("%v of processor time in %v", used, watched)
-	}
 }

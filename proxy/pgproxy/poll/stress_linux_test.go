@@ -18,13 +18,15 @@ import (
 type ending int
 
 const (
-	finish    ending     = iota // the other end has said all, and hears all
-	hangUp                      // it closes
-	reset                       // it resets
-	cutOff                      // somebody closes the connection of the loop's
-	endings                     // how many
-	mostBytes = 24 << 10        // of a conversation
+	finish  ending = iota // the other end has said all, and hears all
+	hangUp                // it closes
+	reset                 // it resets
+	cutOff                // somebody closes the connection of the loop's
+	endings               // how many
 )
+
+// mostBytes is how long a conversation is at most.
+const mostBytes = 24 << 10
 
 // conversation is one connection whose owner sends back what comes, by steps and
 // by itself, as chance has it, while others set deadlines and close.
@@ -52,7 +54,7 @@ func TestStress(t *testing.T) {
 		go func() {
 			done <- func() error {
 				for round := range rounds {
-					seed := uint64(worker*rounds + round) //nolint:gosec // small
+					seed := uint64(worker*rounds + round)
 					if err := converse(&loops[worker%2], &loops[round%2], seed); err != nil {
 						return fmt.Errorf("seed %d: %w", seed, err)
 					}
@@ -74,7 +76,7 @@ func TestStress(t *testing.T) {
 // dice are random numbers for several goroutines.
 func dice(seed uint64) func(most int) int {
 	var mu sync.Mutex
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's
+	r := rand.New(rand.NewPCG(seed, 1))
 	return func(most int) int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -84,7 +86,7 @@ func dice(seed uint64) func(most int) int {
 
 func converse(ours, theirs *Loop, seed uint64) error {
 	d := dice(seed)
-	cv := &conversation{end: ending(d(int(endings))), size: 1 + d(mostBytes), from: int(seed) << 16, cuts: d} //nolint:gosec // small
+	cv := &conversation{end: ending(d(int(endings))), size: 1 + d(mostBytes), from: int(seed) << 16, cuts: d}
 	network := networks[d(2)]
 	a, b, err := connect(network)
 	if err != nil {

@@ -32,7 +32,7 @@ func fill(t *testing.T, c *Conn, from int) (n int) {
 func pattern(from, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
-		x := uint32(from+i) * 2654435761 //nolint:gosec // any bytes
+		x := uint32(from+i) * 2654435761
 		b[i] = byte(x >> 24)
 	}
 	return b
@@ -66,11 +66,11 @@ func TestBlockedWrite(t *testing.T) {
 		c, peer := adopted(t, &l, network)
 		r := taker{Conn: c}
 		read := make(chan struct{})
-		go func() { defer close(read); _, _ = r.all() }()
+		go func() { defer close(read); _ = r.all() }()
 		for from, said := 0, ""; from < 3*blockedSize; {
 			filled := fill(t, c, from)
 			returned, n := blocked(t, c, from+filled)
-			c.wantsMode(t, idle)
+			c.wantsIdle(t)
 			write(t, peer, "meanwhile")
 			said += "meanwhile"
 			eventually(t, "steps are done", func() bool {
