@@ -57,13 +57,14 @@ BEGIN
     USING ERRCODE = 'TK004', HINT = 'A token that is set inside of a transaction block counts from the next block on.';
 END $$;
 
--- Raises what the proxy says: 'TK007 message', and a hint after a line feed. Anybody may call it, so that is all it does.
+-- Raises what the proxy says: 'TK007 message', and a hint after a line feed; '57014 message' if the client has cancelled what the
+-- proxy did for it, since clients know a cancel by that code. Anybody may call it, so that is all it does.
 CREATE OR REPLACE FUNCTION fence.raise_refusal(said text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   message text := split_part(substr(said, 7), E'\n', 1);
   hint    text := substr(said, 8 + length(message));
 BEGIN
-  IF message IS NULL OR message = '' OR said !~ '^TK0[0-9][0-9] ' THEN
+  IF message IS NULL OR message = '' OR said !~ '^(TK0[0-9][0-9]|57014) ' THEN
     RAISE EXCEPTION 'fence: a refusal that does not say why' USING ERRCODE = 'TK007';
   ELSIF hint = '' THEN
     RAISE EXCEPTION '%', message USING ERRCODE = left(said, 5);

@@ -259,6 +259,7 @@ func TestRefusalOnlyRaises(t *testing.T) {
 			"TK008 größer\nals":                    {"TK008", "größer", "als"},
 			"TK007 " + strings.Repeat("x", 100000): {"TK007", strings.Repeat("x", 100000), ""},
 			"TK001 x\n":                            {"TK001", "x", ""},
+			"57014 canceling":                      {"57014", "canceling", ""},
 		} {
 			trace, failure := ask(t, conn, refuses.bind(said), simple("select 1"), &pgproto3.Sync{})
 			traced(t, "refusal", trace, "E("+want[0]+") Z(I)")
@@ -266,7 +267,7 @@ func TestRefusalOnlyRaises(t *testing.T) {
 				t.Errorf("%.40q: %+.200v", said, failure)
 			}
 		}
-		for _, said := range []any{nil, "", " ", "TK", "TK001", "TK001 ", "TK001\nx", "TK001 \nx", "TK00A x", "TK100 x", "tk001 x", " TK001 x", "42501 x", "00000 x", "57P01 x", "P0001 x", "TK0011 x"} {
+		for _, said := range []any{nil, "", " ", "TK", "TK001", "TK001 ", "TK001\nx", "TK001 \nx", "TK00A x", "TK100 x", "tk001 x", " TK001 x", "42501 x", "00000 x", "57014", "57014x", "570142 x", "57P01 x", "P0001 x", "TK0011 x"} {
 			trace, _ := ask(t, conn, refuses.bind(said), simple("select 1"), &pgproto3.Sync{})
 			traced(t, fmt.Sprintf("%q", said), trace, "E(TK007) Z(I)")
 		}

@@ -25,10 +25,11 @@ func (e *serverError) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", e.
 
 // refusal is the error as the refusal of a statement: the text of the prefix of
 // that name. What is no refusal of the fence's own means that the token could
-// not be claimed.
+// not be claimed; but a cancel, or a timeout of the client's, is what it is: by
+// its SQLSTATE clients know it.
 func (e *serverError) refusal() string {
 	code, message := e.code, e.message
-	if !strings.HasPrefix(code, "TK0") {
+	if !isRefusal(code) {
 		code, message = refusal.StateUnclaimed, "fence: the token cannot be claimed: "+message
 	}
 	text := code + " " + message
@@ -38,6 +39,12 @@ func (e *serverError) refusal() string {
 		}
 	}
 	return text
+}
+
+// isRefusal reports whether a statement may be refused with that code: see
+// fence.raise_refusal.
+func isRefusal(code string) bool {
+	return strings.HasPrefix(code, "TK0") && len(code) == len(refusal.StateUnclaimed) || code == refusal.StateQueryCanceled
 }
 
 // add takes a message, with its header.
@@ -115,9 +122,13 @@ func (s *session) askInBlock(ctx context.Context, b []byte) (*exchange, error) {
 	if err != nil || e.status == 'I' {
 		return e, err
 	}
-	ended, err := s.ask(ctx, s.own.AppendOnce(nil, "ROLLBACK"))
-	if err == nil && ended.status != 'I' {
-		err = errNotUnderstood
+	for {
+		ended, err := s.ask(ctx, s.own.AppendOnce(nil, "ROLLBACK"))
+		switch {
+		case err != nil || ended.status == 'I':
+			return e, err
+		case ended.err == nil || ended.err.code != refusal.StateQueryCanceled: // a client may cancel twice
+			return e, errNotUnderstood
+		}
 	}
-	return e, err
 }

@@ -53,11 +53,14 @@ func withoutHolder(detail string) string {
 // text of the refusal is no integer, and part of the message.
 func unfenced(body []byte) []byte {
 	_, said, _ := strings.Cut(pgwire.FieldOf(body, pgwire.Message), `"`)
-	if len(said) < len("TK007 ") {
+	code, text, _ := strings.Cut(strings.TrimSuffix(said, `"`), " ")
+	if !isRefusal(code) {
 		return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
 	}
-	message, hint, _ := strings.Cut(strings.TrimSuffix(said[len("TK007 "):], `"`), "\n")
-	return refusal.Statement(message, hint).Wire()
+	message, hint, _ := strings.Cut(text, "\n")
+	r := refusal.Statement(message, hint)
+	r.State = code
+	return r.Wire()
 }
 
 // claimed reports the claim of a token.

@@ -28,10 +28,12 @@ const (
 	stateTooManyConnections = "53300"
 	stateCannotConnectNow   = "57P03"
 	stateAdminShutdown      = "57P01"
-	stateQueryCanceled      = "57014"
 	stateTooLong            = "54000" // program_limit_exceeded
 	stateIdleInTransaction  = "25P03"
 )
+
+// StateQueryCanceled is of what a client has cancelled, or a limit on time.
+const StateQueryCanceled = "57014"
 
 // SQLSTATEs of refused tokens that the proxy itself comes to.
 const (
@@ -111,7 +113,7 @@ func EarlyData() *Error {
 
 // Timeout is for a client that takes too long until it is authenticated.
 func Timeout() *Error {
-	return fatal("timeout", stateQueryCanceled, "canceling authentication due to timeout")
+	return fatal("timeout", StateQueryCanceled, "canceling authentication due to timeout")
 }
 
 // Plain is for a client that comes without TLS where it is required.
