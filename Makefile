@@ -90,7 +90,7 @@ bench-pgproxy: servers ## pgbench through the proxy, beside PgBouncer and the se
 
 .PHONY: bench-s3
 bench-s3: servers ## fenced S3 objects beside bare minio-go, and the requests that each act takes
-	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -v -run '^TestRequests$$' -bench 'Put|Get' -benchtime 30x ./stores/s3 $(ARGS)
+	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -v -run '^TestRequests$$' -bench 'Put|Get' -benchtime 20x ./stores/s3 $(ARGS)
 
 .PHONY: chaos
 chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock service
