@@ -1,4 +1,4 @@
-package s3store_test //nolint:testableexamples // an example cannot start a server: TestExamples runs these
+package s3store_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // The holder of a lock claims right after the lock was granted, and writes
 // under the lock's token.
-func Example() {
+func Example() { //nolint:testableexamples // it cannot start a server: TestExamples runs what it calls
 	token := guard.Token{Resource: "reports", Number: 34, Mode: guard.Exclusive} // lease.Token()
 	client, err := minio.New("s3.example", &minio.Options{Creds: credentials.NewEnvAWS(), Secure: true, MaxRetries: 1})
 	if err != nil {
@@ -54,7 +54,7 @@ func publish(ctx context.Context, store *s3store.Store, token guard.Token, repor
 
 // What is changed by what was read names the ETag that was read (I9): a write of
 // an old holder may still arrive before the first one of a new holder.
-func ExampleStore_Put_readModifyWrite() {
+func ExampleStore_Put_readModifyWrite() { //nolint:testableexamples // the same
 	var store *s3store.Store
 	var token guard.Token
 	if err := countUp(context.Background(), store, token); err != nil {
