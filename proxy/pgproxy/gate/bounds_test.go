@@ -1,6 +1,9 @@
 package gate
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // TestLastWord: that of the server's reaches the client, whatever was under way.
 func TestLastWord(t *testing.T) {
@@ -88,5 +91,44 @@ func TestVersionUnknown(t *testing.T) {
 	m.Resolved(Slow)
 	if s := (&session{t, m}); s.query("INSERT INTO t VALUES (1)") != "begin enter leave+commit" {
 		t.Error("it is not taken for one where read-only can be lifted")
+	}
+}
+
+// TestManyNames: what is known of statements that are prepared and closed without
+// a Sync is bounded.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*session{"fast": fastSession(t), "slow": slowSession(t), "pass": passSession(t)} {
+		for i := range maxTouched {
+			if got := s.client(fmt.Sprintf("P n%d BEGIN", i)); got != "forward" {
+				t.Fatalf("%s: Parse %d is answered by %s", name, i, got)
+			}
+		}
+		for _, message := range []string{"P more BEGIN", "C n1"} {
+			if got := s.client(message); got != "refusal" {
+				t.Errorf("%s: %s after so many is answered by %s", name, message, got)
+			}
+		}
+		if got := s.client("P more SELECT 1"); got != "forward" {
+			t.Errorf("%s: what is just work is answered by %s", name, got)
+		}
+		if len(s.touched) != maxTouched {
+			t.Errorf("%s: %d changes are kept", name, len(s.touched))
+		}
+	}
+	s := fastSession(t)
+	for i := range maxTouched {
+		s.client(fmt.Sprintf("P n%d BEGIN", i))
+	}
+	s.client("S")
+	if got := s.client("P more BEGIN"); got != "wait" {
+		t.Errorf("behind a batch under way it is answered by %s", got)
+	}
+	for range maxTouched {
+		s.server("1")
+	}
+	s.server("ZI")
+	if got := s.client("P more BEGIN"); got != "forward" {
+		t.Errorf("after all replies it is answered by %s", got)
 	}
 }

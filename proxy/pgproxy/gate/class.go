@@ -47,7 +47,7 @@ type statement struct {
 	forgets bool
 	// drops: but only the one of this name, if it is not empty.
 	drops string
-	// forgetsAll: the proxy's own, too.
+	// forgetsAll: the proxy's own, too, or perhaps.
 	forgetsAll bool
 	// steady: it leaves the transaction as it is in which it runs. Some of the
 	// others commit in between when they are not in a block, like VACUUM.
@@ -84,12 +84,13 @@ func classify(s *sqltext.Statement) statement {
 		out.class = free
 	case "DEALLOCATE":
 		out.class, out.settles, out.forgets, out.drops = free, true, true, droppedName(s.Text)
-		out.forgetsAll = s.Words("DEALLOCATE", "ALL") || s.Words("DEALLOCATE", "PREPARE", "ALL")
+		out.forgetsAll = out.drops == "" || strings.HasPrefix(out.drops, OwnPrefix)
 	case "DECLARE":
 		out.holds, out.touches = holds(s), configures(s.Text)
 	case "CALL", "DO":
 		out.class, out.touches = procedure, mentions(s.Text, "fence") || configures(s.Text)
 		out.forgets = mentions(s.Text, "deallocate")
+		out.forgetsAll = out.forgets
 	case "COPY":
 		out.settles = true
 		out.touches = configures(s.Text)

@@ -32,6 +32,9 @@ func (m *Machine) parse(body []byte) Verdict {
 		return m.refuse(refusalTouches)
 	case inTime:
 	}
+	if v, decided := m.crowded(name, st); decided {
+		return v
+	}
 	m.define(name, st)
 	m.extended()
 	return Verdict{}
@@ -176,6 +179,9 @@ func (m *Machine) bound(portal []byte, st statement) {
 func (m *Machine) close(body []byte) Verdict {
 	if len(body) > 1 && body[0] == 'S' {
 		name, _ := name(body[1:])
+		if v, decided := m.crowded(name, plain); decided {
+			return v
+		}
 		m.define(name, plain)
 	}
 	m.extended()

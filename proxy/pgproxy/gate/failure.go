@@ -15,6 +15,7 @@ func (m *Machine) failed(body []byte) Answer {
 		m.copyIn, m.wrapFailed = false, r.kind == wrapped
 		return Answer{}
 	case commitReply:
+		m.prepared = m.prepared && !missing(body)
 		if m.wrapFailed { // in a failed block there is no Leave either; the client knows
 			return Answer{Do: Drop}
 		}
@@ -35,7 +36,7 @@ func (m *Machine) failed(body []byte) Answer {
 	}
 	failed := *r
 	switch code := pgwire.FieldOf(body, pgwire.Code); {
-	case code == "26000":
+	case missing(body):
 		m.prepared = false
 	case !strings.HasPrefix(code, "TK0"):
 		m.dirty = true // the ticket may be of a fence that is not there any more
@@ -47,6 +48,10 @@ func (m *Machine) failed(body []byte) Answer {
 	m.skip()
 	return Answer{Do: Strip}
 }
+
+// missing reports whether an ErrorResponse to a message of the proxy's own says
+// that the statement is not there.
+func missing(body []byte) bool { return pgwire.FieldOf(body, pgwire.Code) == "26000" }
 
 // skip drops the replies that will not come. If the Sync at which they go on has
 // been sent it is known what to do then.

@@ -83,6 +83,9 @@ type Verdict struct {
 	Do     Do
 	Before Prefix
 	After  Suffix
+	// Anew: the message may drop the proxy's own statements, which After needs, so
+	// they are to be prepared in front of that.
+	Anew bool
 	// Refusal is the text of the prefix of that name.
 	Refusal string
 }
@@ -219,6 +222,10 @@ func (m *Machine) Answered() bool { return m.replies.size == 0 || m.skipping || 
 
 // InBlock reports whether the session idles inside of a transaction.
 func (m *Machine) InBlock() bool { return m.replies.boundaries == 0 && !m.batch.began && m.at != idle }
+
+// OwnPrefix is what the names of the statements begin with that the proxy prepares
+// for itself.
+const OwnPrefix = "_fence_"
 
 // OwnStatements is how many statements the proxy prepares for itself, each by
 // Close and Parse.

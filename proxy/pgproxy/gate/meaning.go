@@ -4,6 +4,30 @@ import (
 	"strings"
 )
 
+// maxTouched is how many changes of names are kept that may not come to pass:
+// they are searched one by one.
+const maxTouched = 1024
+
+// crowded decides about a message that makes name mean st when no further change
+// can be kept: it waits for those that are under way, and if all of them are of
+// the batch that it belongs to, it is refused.
+func (m *Machine) crowded(name []byte, st statement) (v Verdict, decided bool) {
+	if len(m.touched) < maxTouched {
+		return Verdict{}, false
+	}
+	was := m.unnamed
+	if len(name) > 0 {
+		was = m.named(stringOf(name))
+	}
+	switch {
+	case was == st && !m.pending(name):
+		return Verdict{}, false
+	case m.replies.boundaries > 0:
+		return Verdict{Do: Wait}, true
+	}
+	return m.refuse(refusalCrowded), true
+}
+
 // define says what a name means from here on. What is just work, as most is, is
 // not kept.
 func (m *Machine) define(name []byte, st statement) {

@@ -22,10 +22,12 @@ const (
 	wVacuum    word = "VACUUM"
 	wTouch     word = "SET fence.token = ''"
 	wForget    word = "DEALLOCATE ALL"
+	wDrop      word = `DEALLOCATE "_fence_0"`
+	wDropAll   word = "DO $$ DEALLOCATE ALL $$"
 	wBad       word = "SELEC"
 )
 
-var everyWord = []word{wWrite, wWrite, wWrite, wFail, wFree, wBegin, wBegin, wCommit, wCommit, wRollback, wSavepoint, wBack, wCall, wVacuum, wTouch, wForget, wBad}
+var everyWord = []word{wWrite, wWrite, wWrite, wFail, wFree, wBegin, wBegin, wCommit, wCommit, wRollback, wSavepoint, wBack, wCall, wVacuum, wTouch, wForget, wDrop, wDropAll, wBad}
 
 func (w word) exits() bool { return w == wCommit || w == wRollback || w == wBack }
 
@@ -37,6 +39,7 @@ type toServer struct {
 	words  []word
 	prefix Prefix
 	suffix Suffix
+	anew   bool
 	parses int
 	then   Then
 }
@@ -204,11 +207,15 @@ func (b *backend) run(w word, extended, together bool) bool {
 			return false
 		}
 		b.failed = false
-	case wCall:
+	case wCall, wDropAll:
 		if b.commits && !b.block && !together {
 			b.commit() // and goes on in the next transaction
 		}
 		b.wrote = true
+		if w == wDropAll {
+			clear(b.statements)
+			b.prepared = false
+		}
 	case wVacuum:
 		if b.block || together {
 			b.fail("25001", extended)
@@ -217,6 +224,8 @@ func (b *backend) run(w word, extended, together bool) bool {
 		b.commit()
 	case wForget:
 		clear(b.statements)
+		b.prepared = false
+	case wDrop:
 		b.prepared = false
 	case wFree, wTouch, wBad:
 	}
@@ -288,12 +297,22 @@ func (b *backend) prefix(m toServer) {
 var prefixOrder = []Prefix{Begin, Check, Enter, Present, Leave, Refusal, End}
 
 // suffix does what goes behind a wrapped Query.
-func (b *backend) suffix(s Suffix) {
+func (b *backend) suffix(s Suffix, anew bool) {
 	if s == Nothing {
 		return
 	}
+	switch {
+	case anew && b.failed:
+		b.say("3")
+		b.fail("25P02", true)
+	case anew:
+		b.prefix(toServer{parses: OwnStatements})
+	}
 	if s == LeaveCommit && !b.skip {
 		b.prefix(toServer{prefix: Leave})
+	}
+	if !b.skip && !b.prepared {
+		b.fail("26000", true)
 	}
 	if !b.skip {
 		b.say("2")
@@ -351,7 +370,7 @@ func (r *relay) offer(m toServer) bool {
 			}
 			r.toBackend = append(r.toBackend, toServer{kind: '*', prefix: v.Before, parses: parses})
 		}
-		m.suffix = v.After
+		m.suffix, m.anew = v.After, v.Anew
 		r.toBackend = append(r.toBackend, m)
 		r.refused = r.refused || v.Before&Refusal != 0
 		return true
@@ -380,7 +399,7 @@ func (r *relay) serve() bool {
 		return true
 	}
 	r.b.handle(m)
-	r.b.suffix(m.suffix)
+	r.b.suffix(m.suffix, m.anew)
 	return true
 }
 

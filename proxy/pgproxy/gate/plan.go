@@ -17,6 +17,7 @@ type plan struct {
 	touches    bool   // it may change the token
 	forgets    bool   // it makes the server forget prepared statements
 	drops      string // but only the one of this name, if it is not empty
+	forgetsAll bool   // the proxy's own, too, or perhaps
 	settles    bool   // what comes behind it must wait for its reply
 	tame       bool   // all of it may run in a block of the proxy's own
 	holds      bool   // it leaves something to be done at COMMIT
@@ -109,7 +110,7 @@ func (p *plan) forget(st statement) {
 	if p.drops = st.drops; p.forgets {
 		p.drops = "" // more than one
 	}
-	p.forgets = true
+	p.forgets, p.forgetsAll = true, p.forgetsAll || st.forgetsAll
 }
 
 // Why a statement cannot be fenced, and what to do, as the server words it: the
@@ -117,6 +118,7 @@ func (p *plan) forget(st statement) {
 const (
 	refusalChain     = "TK007 fence: COMMIT AND CHAIN cannot be fenced\nSend COMMIT and BEGIN instead."
 	refusalBehindEnd = "TK007 fence: a statement behind the end of a transaction in the same message cannot be fenced\nSend it in a message of its own."
+	refusalCrowded   = "TK007 fence: too many statements that begin or end transactions, or change the session, are prepared in one batch\nSend Sync after each thousand of them."
 	refusalTouches   = "TK007 fence: fence.token is changed in one message with other statements\nChange it in a message of its own, outside of a transaction."
 	refusalModes     = "TK007 fence: BEGIN or SET TRANSACTION with an isolation level cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."

@@ -17,9 +17,7 @@ func (m *Machine) query(text string) Verdict {
 	case inTime:
 	}
 	if m.kind == Pass {
-		if p.forgets {
-			m.forgetNames(p.drops)
-		}
+		m.forget(p)
 		m.endBatch(p.settles || p.open || b.began, query)
 		return Verdict{}
 	}
@@ -30,18 +28,25 @@ func (m *Machine) query(text string) Verdict {
 	if p.touches {
 		m.dirty, m.unresolved = true, ""
 	}
-	if p.forgets {
-		m.forgetNames(p.drops)
-	}
 	m.entered = p.open && !p.fresh && (m.entered || v.Before&^Refusal != 0)
 	m.before(v.Before, true)
+	m.forget(p)
 	if v.After != Nothing {
+		v.Anew = p.forgetsAll
 		m.replies.push(reply{kind: wrapped})
 		m.endBatch(true, commitReply)
 		return v
 	}
 	m.endBatch(v.Before != 0 || p.settles || p.open || b.at != idle || b.began, query)
 	return v
+}
+
+// forget takes what a Query makes the server forget.
+func (m *Machine) forget(p plan) {
+	if p.forgets {
+		m.forgetNames(p.drops)
+	}
+	m.prepared = m.prepared && !p.forgetsAll
 }
 
 // vet looks for what must be known before a Query is judged, and for what cannot
