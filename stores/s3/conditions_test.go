@@ -140,6 +140,36 @@ func TestRangeOfWhatHasChanged(t *testing.T) {
 	})
 }
 
+// What one process knows of a key is not what another one has made of it since
+// under the same token.
+func TestTwoProcessesOneToken(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		twin := e.newStore(t, Config{})
+		for range 2 {
+			expect(t, "delete", e.store.Delete(t.Context(), writer(33), "k", DeleteOptions{}), nil, guard.Applied)
+			if _, h := e.stored(t, "k"); h.Kind != 'T' {
+				t.Errorf("deleted as %+v (I2)", h)
+			}
+			mustPut(t, twin, writer(33), "k", "twin's")
+		}
+		expectValue(t, e.store, writer(33), "k", "twin's")
+		mustPut(t, e.store, writer(33), "k", "mine")
+		expect(t, "delete", twin.Delete(t.Context(), writer(33), "k", DeleteOptions{}), nil, guard.Applied)
+		mustPut(t, e.store, writer(33), "k", "again")
+		expectValue(t, twin, writer(33), "k", "again")
+		_, err := twin.Put(t.Context(), writer(33), "k", strings.NewReader("x"), 1, PutOptions{IfNoneMatch: "*"})
+		expect(t, "create", err, ErrPrecondition, guard.NotApplied)
+		expect(t, "delete", e.store.Delete(t.Context(), writer(33), "k", DeleteOptions{}), nil, guard.Applied)
+		expect(t, "delete", twin.Delete(t.Context(), writer(33), "k", DeleteOptions{}), nil, guard.Applied)
+		if _, h := e.stored(t, "k"); h.Kind != 'T' {
+			t.Errorf("deleted as %+v", h)
+		}
+	})
+}
+
 // A shared token reads and never writes; its claim ends an older writer's.
 func TestSharedTokens(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func TestRequests(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		count("delete of what I deleted", nil, func() {
+		count("delete of what I deleted", []string{look}, func() {
 			if err := e.store.Delete(t.Context(), writer(33), "k", DeleteOptions{}); err != nil {
 				t.Error(err)
 			}

@@ -82,11 +82,11 @@ func (w *write) look(ctx context.Context) (err error) {
 	return err
 }
 
-// decide decides by what is known of the key. A no is only taken from what was
-// seen now.
+// decide decides by what is known of the key. That there is nothing to send is
+// only concluded from what was seen now: another process may hold the same token.
 func (w *write) decide(ctx context.Context) (layout.Condition, error) {
 	c, err := w.grant.Decide(w.state, w.wish)
-	if err != nil && !w.fresh {
+	if (err != nil || c.Nothing) && !w.fresh {
 		if err := w.look(ctx); err != nil {
 			return c, err
 		}
