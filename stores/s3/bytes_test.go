@@ -197,7 +197,7 @@ func TestMetadata(t *testing.T) {
 		o := PutOptions{
 			ContentType: "text/x-test", ContentEncoding: "identity", ContentDisposition: `attachment; filename="a b"`,
 			ContentLanguage: "de", CacheControl: "max-age=5", Expires: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC),
-			UserMetadata: map[string]string{"Kind": "test", "Long": strings.Repeat("x", 2048-len("KindtestLongFence-Token")-1), "Fence-Token": "y"},
+			UserMetadata: map[string]string{"x-amz-meta-Kind": "test", "Long": strings.Repeat("x", 2048-len("KindtestLongFence-Token")-1), "Fence-Token": "y"},
 		}
 		bareOptions, err := o.minio()
 		if err != nil {
@@ -225,7 +225,7 @@ func TestMetadata(t *testing.T) {
 				}
 				if info.ContentType != o.ContentType || info.ContentEncoding != bare.ContentEncoding || !info.Expires.Equal(o.Expires) ||
 					info.Metadata.Get("Content-Disposition") != o.ContentDisposition || info.Metadata.Get("Content-Language") != o.ContentLanguage ||
-					info.Metadata.Get("Cache-Control") != o.CacheControl || fmt.Sprint(info.UserMetadata) != fmt.Sprint(o.UserMetadata) ||
+					info.Metadata.Get("Cache-Control") != o.CacheControl || info.UserMetadata["Kind"] != "test" || len(info.UserMetadata) != 3 || info.UserMetadata["Long"] != o.UserMetadata["Long"] ||
 					info.Size != int64(len(value)) || info.LastModified.IsZero() {
 					t.Errorf("%s: %.1500s", key, fmt.Sprintf("%+v", info))
 				}

@@ -30,15 +30,17 @@ var (
 	ErrIssuerUsed = layout.ErrIssuerUsed
 )
 
-// done ends every public call: it names what was done, logs a refusal, and
-// forgets that its token was claimed, for somebody knows better.
+// done ends every public call: it names what was done, logs a refusal, and if
+// the token was overtaken forgets that it was claimed, for somebody knows better.
 func (s *Store) done(ctx context.Context, doing, key string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var r *guard.RefusedError
 	if errors.As(err, &r) {
-		s.claims.forget(r.Token)
+		if errors.Is(r, guard.ErrStale) || errors.Is(r, guard.ErrDuplicate) || errors.Is(r, guard.ErrForeign) {
+			s.claims.forget(r.Token)
+		}
 		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "refused",
 			slog.String("resource", r.Token.Resource), slog.String("presented", r.Token.String()),
 			slog.String("reason", r.Reason.Error()), slog.Any("mark", r.Mark), slog.String("key", key))

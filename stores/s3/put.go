@@ -22,7 +22,7 @@ import (
 // can be fenced.
 type PutOptions struct {
 	// UserMetadata and UserTags are stored with the object. Names of metadata
-	// get the prefix x-amz-meta-.
+	// get the prefix x-amz-meta- unless they have it.
 	UserMetadata, UserTags map[string]string
 	// ContentType defaults to application/octet-stream.
 	ContentType                                                        string
@@ -112,6 +112,8 @@ func (s *Store) writer(ctx context.Context, token guard.Token, key string) (layo
 	return g, err
 }
 
+const metaPrefix = "x-amz-meta-"
+
 // minio returns the options as minio-go takes them.
 func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
 	opts := minio.PutObjectOptions{
@@ -124,7 +126,10 @@ func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return opts, fmt.Errorf("metadata %q cannot be a header", name)
 		}
-		opts.UserMetadata["X-Amz-Meta-"+name] = value // by its full name nothing else can be meant
+		if !strings.HasPrefix(strings.ToLower(name), metaPrefix) { // by its full name nothing else can be meant
+			name = metaPrefix + name
+		}
+		opts.UserMetadata[name] = value
 	}
 	switch {
 	case o.IfNoneMatch != "" && o.IfNoneMatch != "*":
