@@ -11,11 +11,23 @@ import (
 )
 
 // TestOwnStatementsAreDropped: a client may drop prepared statements that it has
-// not made, all or by name, inside of a block that is rolled back too.
+// not made, all or by name, inside of a block that is rolled back too, or of DO.
 func TestOwnStatementsAreDropped(t *testing.T) {
 	t.Parallel()
 	eachScene(t, Config{}, func(t *testing.T, sc *scene) {
 		token := sc.token(1).String()
+		each := "DO $$ DECLARE n text; BEGIN FOR n IN SELECT name FROM pg_prepared_statements LOOP EXECUTE 'DEALLOCATE ' || quote_ident(n); END LOOP; END $$"
+		inDO := map[string][]step{
+			"all":           {query("DO $$ BEGIN DEALLOCATE ALL; INSERT INTO t VALUES (1, 'a'); END $$"), query("INSERT INTO t VALUES (2, 'b')")},
+			"each":          {query(each), query("INSERT INTO t VALUES (2, 'b')"), series(each), query("INSERT INTO t VALUES (3, 'c')")},
+			"in a series":   {series(insertOne, each, "INSERT INTO t VALUES (2, 'b')"), series("INSERT INTO t VALUES (3, 'c')")},
+			"in a block":    {query("BEGIN"), query(insertOne), query(each), query("COMMIT")},
+			"and it fails":  {query("DO $$ BEGIN DEALLOCATE ALL; PERFORM 1/0; END $$"), query(insertOne), series("DO $$ BEGIN DEALLOCATE ALL; PERFORM 1/0; END $$"), query("INSERT INTO t VALUES (2, 'b')")},
+			"in one Query":  {query(insertOne + "; " + each + "; INSERT INTO t VALUES (2, 'b')"), query("INSERT INTO t VALUES (3, 'c')")},
+			"and then SETs": {query(each), query("SET fence.token = '" + token + "'"), query(insertOne)},
+		}
+		sc.alike(token, inDO)
+		sc.alike(token+",ft1:x:1:h:test:stock", inDO)
 		sc.alike(token, map[string][]step{
 			"all":             {query("DEALLOCATE ALL"), query(insertOne), query("DEALLOCATE PREPARE ALL"), series("INSERT INTO t VALUES (2, 'b')")},
 			"in a series":     {series("DEALLOCATE ALL", insertOne, "DEALLOCATE ALL", "INSERT INTO t VALUES (2, 'b')"), query("SELECT 1")},
@@ -28,15 +40,20 @@ func TestOwnStatementsAreDropped(t *testing.T) {
 	})
 }
 
-// TestOwnStatementIsDroppedByName: then a statement or COMMIT that needs it fails,
-// with nothing done and nothing unfenced, and the next finds it in place again.
+// TestOwnStatementIsDroppedByName: where the proxy sees that, all goes on as
+// before. Otherwise a statement or COMMIT that needs it fails, with nothing done
+// and nothing unfenced, and the next finds it in place again.
 func TestOwnStatementIsDroppedByName(t *testing.T) {
 	t.Parallel()
 	eachScene(t, Config{}, func(t *testing.T, sc *scene) {
 		for i := checkStatement; i <= commitStatement; i++ { // those that go around a client's messages
 			c := sc.raw(sc.via(sc.token(1).String()))
 			c.replay(t, query("BEGIN"), query("DELETE FROM t"))
-			drop := query(fmt.Sprintf("DO $$ BEGIN EXECUTE (SELECT 'DEALLOCATE ' || name FROM pg_prepared_statements WHERE name LIKE '\\_fence\\_%%\\_%d'); END $$", i))
+			own := fmt.Sprintf("SELECT name FROM pg_prepared_statements WHERE name LIKE '\\_fence\\_%%\\_%d'", i)
+			name := strings.Trim(c.replay(t, query(own))[1], `D:[" ]`)
+			wantWords(t, "seen", c.replay(t, query(`DEALLOCATE "`+name+`"`), query("COMMIT"), query("BEGIN"), series("DEALLOCATE "+name), query("DELETE FROM t")),
+				[]string{"C:DEALLOCATE", "Z:T", "C:COMMIT", "Z:I", "C:BEGIN", "Z:T", "ParseComplete", "BindComplete", "C:DEALLOCATE", "Z:T", "C:DELETE 0", "Z:T"})
+			drop := query("DO $$ BEGIN EXECUTE 'DEALL' || 'OCATE ' || (" + own + "); END $$")
 			wantWords(t, "drop", c.replay(t, drop), []string{"C:DO", "Z:T"})
 			c.replay(t, query("COMMIT"), query(insertOne), query("DO $$ BEGIN END $$"), query("BEGIN"), query("SELECT 1"), query("COMMIT"))
 			wantWords(t, "the next", c.replay(t, query("DELETE FROM t"), query("BEGIN"), query(insertOne), query("COMMIT"))[1:], []string{"Z:I", "C:BEGIN", "Z:T", "C:INSERT 0 1", "Z:T", "C:COMMIT", "Z:I"})
@@ -51,6 +68,31 @@ func TestOwnStatementIsDroppedByName(t *testing.T) {
 			}
 			sc.resource += "x"
 			sc.run(sc.admin(), "TRUNCATE t")
+		}
+	})
+}
+
+// TestOwnStatementsAreDroppedUnseen: by a function, which is called before what
+// needs them, or in the middle: once that fails, with nothing done.
+func TestOwnStatementsAreDroppedUnseen(t *testing.T) {
+	t.Parallel()
+	eachScene(t, Config{}, func(t *testing.T, sc *scene) {
+		sc.run(sc.admin(), "CREATE FUNCTION drops() RETURNS int LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; RETURN 1; END $$")
+		for what, steps := range map[string][]step{
+			"before":       {query("SELECT drops()"), query("INSERT INTO t VALUES (1)")},
+			"in a block":   {query("BEGIN"), query("INSERT INTO t VALUES (1)"), query("SELECT drops()"), query("COMMIT")},
+			"in DO":        {query("DO $$ BEGIN PERFORM drops(); INSERT INTO t VALUES (1); END $$")},
+			"in DO's last": {query("DO $$ BEGIN INSERT INTO t VALUES (1); PERFORM drops(); END $$")},
+		} {
+			for _, token := range []string{sc.token(1).String(), sc.token(1).String() + ",ft1:x:1:h:test:stock"} {
+				c := sc.raw(sc.via(token))
+				said := c.replay(t, steps...)
+				if last := said[len(said)-2:]; !strings.HasPrefix(last[0], "E:ERROR:26000:") || last[1] != "Z:I" {
+					t.Errorf("%s: %q", what, said)
+				}
+				wantWords(t, what+", the next", c.replay(t, query("DELETE FROM t")), []string{"C:DELETE 0", "Z:I"})
+				c.conn.Close()
+			}
 		}
 	})
 }

@@ -302,6 +302,7 @@ func (b *backend) suffix(s Suffix, anew bool) {
 		return
 	}
 	switch {
+	case b.skip:
 	case anew && b.failed:
 		b.say("3")
 		b.fail("25P02", true)

@@ -95,6 +95,9 @@ func (s *session) surround(sp *span, rest []byte, end int, prepared bool) {
 	}
 	if sp.verdict.After != gate.Nothing {
 		sp.out = append(sp.out, rest[sp.from:end]...)
+		if sp.verdict.Anew {
+			sp.out = s.own.AppendPrepare(sp.out)
+		}
 		sp.out = s.affixes.AppendSuffix(sp.out, sp.verdict)
 		sp.from = end
 	}

@@ -68,7 +68,7 @@ type Statements struct {
 
 // New returns those of a session that nobody else on its server has the suffix of.
 func New(suffix string) *Statements {
-	o := &Statements{portal: "_fence_" + suffix}
+	o := &Statements{portal: gate.OwnPrefix + suffix}
 	for i := range o.names {
 		o.names[i] = o.portal + "_" + strconv.Itoa(i)
 	}
