@@ -26,6 +26,15 @@ type design struct {
 	plain bool
 	// sweep: somebody removes tombstones, each only if it is still there.
 	sweep bool
+	// oneToken: both holders are processes that share the new one's token.
+	oneToken bool
+}
+
+func (d *design) grant(by int8) Grant {
+	if d.oneToken {
+		by = newer
+	}
+	return grants[by]
 }
 
 const (
@@ -100,7 +109,7 @@ func (d *design) state(k key) State {
 	if k.op == remove {
 		kind = Tombstone
 	}
-	return State{ETag: etags[k.etag], Header: grants[k.by].Header(kind, Nonce{byte(k.nonce)})}
+	return State{ETag: etags[k.etag], Header: d.grant(k.by).Header(kind, Nonce{byte(k.nonce)})}
 }
 
 // stored is what a request makes of the key.
@@ -154,7 +163,7 @@ func (d *design) land(w world, i int, add func(string, world)) {
 		reply = Accepted
 		w.key = d.stored(s)
 		switch bit := int8(1) << s.nonce; {
-		case s.by == older && w.touched:
+		case s.by == older && w.touched && !d.oneToken:
 			w.violated = "a write of the old holder after one of the new (I1)"
 		case c.landed&bit != 0:
 			w.violated = "one write was carried out twice (I2)"
@@ -222,10 +231,10 @@ func (d *design) send(w world, by int8, who string, add func(string, world)) {
 			return
 		}
 	} else {
-		cond, err := grants[by].Decide(d.state(seen), Wish{Delete: c.op == remove})
+		cond, err := d.grant(by).Decide(d.state(seen), Wish{Delete: c.op == remove})
 		switch {
 		case err != nil:
-			if by == newer {
+			if by == newer || d.oneToken {
 				w.violated = "the current holder was refused (I3): " + err.Error()
 			}
 			c.finish()
@@ -272,7 +281,7 @@ func (d *design) settle(w world, by int8, add func(string, world)) {
 		return
 	}
 	bit := int8(1) << c.nonce
-	fate := grants[by].Settle(Condition{ETag: etags[c.cond]}, Nonce{byte(c.nonce)}, c.reply, d.state(w.key))
+	fate := d.grant(by).Settle(Condition{ETag: etags[c.cond]}, Nonce{byte(c.nonce)}, c.reply, d.state(w.key))
 	switch fate {
 	case Applied:
 		if c.landed&bit == 0 {
@@ -355,7 +364,16 @@ func (d *design) after(op int8, w world) world {
 
 func TestModelOfFramedLayout(t *testing.T) {
 	t.Parallel()
-	d := &design{name: "framed"}
+	for _, d := range []*design{{name: "two tokens"}, {name: "one token", oneToken: true}} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			d.sound(t)
+		})
+	}
+}
+
+func (d *design) sound(t *testing.T) {
+	t.Helper()
 	for _, start := range []world{
 		program(1, 0, 2, 1), program(2, 0, 1, 0), program(1, 1, 1, 1),
 		d.after(writeA, program(1, 1, 2, 0)), d.after(remove, program(1, 0, 2, 0)),
