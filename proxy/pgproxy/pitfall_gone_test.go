@@ -186,3 +186,23 @@ func TestGoodbyeInPipeline(t *testing.T) {
 		}
 	})
 }
+
+// TestGoneWithTLSToServer: also where the server hears by TLS that no more comes.
+func TestGoneWithTLSToServer(t *testing.T) {
+	t.Parallel()
+	eachSecure(t, func(t *testing.T, s *secureServer) {
+		f := startFront(t, Config{Upstream: Upstream{Address: s.Addr(), TLSMode: TLSVerifyFull, TLS: roots(s.authority.pool)}, Untokened: Allow})
+		f.session = f.serve
+		for range 10 {
+			conn := openConn(t, withParams(t, f.via(t, s.as(t, "by_trust", "", "sslmode", "disable")), "application_name", "gone"))
+			if _, err := conn.PgConn().Conn().Write(frame('Q', "SELECT pg_sleep(600)\x00")); err != nil {
+				t.Fatal(err)
+			}
+			conn.PgConn().Conn().Close()
+		}
+		eventually(t, "no session is left", func() bool { return f.live.Load() == 0 })
+		if n, err := ask(t, s.database, "SELECT count(*)::text FROM pg_stat_activity WHERE application_name = 'gone' AND wait_event = 'PgSleep'"); n != "0" || err != nil {
+			t.Errorf("%s still run: %v", n, err)
+		}
+	})
+}

@@ -32,13 +32,13 @@ func (e *serverError) refusal() string {
 	if !isRefusal(code) {
 		code, message = refusal.StateUnclaimed, "fence: the token cannot be claimed: "+message
 	}
-	text := code + " " + message
+	lines := []string{code + " " + message}
 	for _, more := range []string{e.hint, withoutHolder(e.detail)} { // whom the claim has waited for is a detail
 		if more != "" {
-			text += "\n" + more
+			lines = append(lines, more)
 		}
 	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 // isRefusal reports whether a statement may be refused with that code: see
