@@ -30,7 +30,7 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/.bin/cache/golangci-lint
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	echo
 	echo '  PKG=./locks/... ARGS="-run TestX -v" narrow what test, race and bench run.'
 

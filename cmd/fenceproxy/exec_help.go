@@ -20,7 +20,8 @@ with TK001 when somebody else has the lock. --claim takes
                                       the keys, as for 'fenceproxy s3'
 
 A bucket's objects are fenced for 'fenceproxy s3' and package stores/s3, which take
-the token from FENCE_TOKEN; --s3 is for clients of a proxy in front of the store.
+the token from FENCE_TOKEN; --s3 is for clients of a proxy in front of the store that
+reads it there, which fenceproxy is not yet; a store itself may refuse it.
 
 Lock services:
 

@@ -13,7 +13,7 @@ import (
 const rotateRisk = `A lock service gets another issuer: the name of the counter that numbers come
 from.
  - Resources refuse what is acquired from then on, as foreign, until each of
-   them has adopted the new issuer (marks adopt).
+   them has adopted the new issuer (marks adopt, s3 adopt).
  - Who holds a lock keeps its token, whose issuer is the one before, and is
    refused from the adoption on. Stop the holders first, or let them end.
  - It is right when the lock service was restored from a backup or an older copy
@@ -92,7 +92,9 @@ func (p *program) rotate(cmd *cobra.Command, target *lockurl.Target, locker lock
 
 Next, in each database, for each RESOURCE in the list that is locked there:
   fenceproxy marks list --postgres URL
-  fenceproxy marks adopt RESOURCE --issuer %s --postgres URL
+  fenceproxy marks adopt RESOURCE --issuer %[1]s --postgres URL
+and in each bucket, for each RESOURCE that is locked there:
+  fenceproxy s3 adopt RESOURCE --issuer %[1]s --bucket NAME
 `, issuer)
 	return nil
 }

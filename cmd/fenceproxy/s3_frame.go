@@ -85,7 +85,7 @@ or wants --yes.` + rewriteHelp("rebound"),
 			return usage(cmd, "--from is %q itself", args[1])
 		}
 		r.does, r.done, r.risk = "rebind", "rebound", rebindRisk
-		r.about = fmt.Sprintf("What begins with %q and belongs to %q, to %q", args[0], *from, args[1])
+		r.about = fmt.Sprintf("What begins with %q and belongs to resource %q", args[0], *from)
 		owner := layout.DigestOf(*from)
 		r.wanted = func(state layout.State) bool {
 			return state.Header != layout.Header{} && state.Header.Resource == owner

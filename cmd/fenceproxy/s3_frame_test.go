@@ -129,7 +129,7 @@ func TestS3Rebind(t *testing.T) {
 		t.Errorf("--dry-run: %+v", got)
 	}
 	stock.feed("x", "put", "-", "a/1").want(t, exitDenied, "belongs to another resource")
-	o := rebind(stock, "--yes", "--json").want(t, exitOK, "Hold both locks", `What begins with "a/" and belongs to "orders", to "stock"`)
+	o := rebind(stock, "--yes", "--json").want(t, exitOK, "Hold both locks", `What begins with "a/" and belongs to resource "orders"`)
 	if decode(t, o.out, &got); got != want {
 		t.Errorf("rebind: %+v", got)
 	}

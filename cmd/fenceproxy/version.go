@@ -17,7 +17,7 @@ func (p *program) version() *cobra.Command {
 		Long: `Prints the version of this program and of the schema fence that it works with.
 
 With --json:
-  {"version":"v0.1.0","go":"go1.26.0","platform":"linux/amd64","schema":4}`,
+  {"version":"v0.1.0","go":"go1.26.0","platform":"linux/amd64","schema":5}`,
 		Example: `  fenceproxy version
   fenceproxy version --json`,
 		Args: noArguments,
