@@ -75,7 +75,7 @@ func TestS3FrameAgain(t *testing.T) {
 		b.putBare(fmt.Sprintf("a/%d", n), "12345")
 	}
 	frame := invocation{args: []string{"s3", "frame", "a/", "--yes", "--bucket", b.bucket}, env: b.under(7).env}
-	held := b.link.Hold(s3link.Op(s3link.PutObject), 3) // the mark, a/0, a/1
+	held := b.link.Hold(about(s3link.PutObject), 3) // the mark, a/0, a/1
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		<-held.Taken()
@@ -85,7 +85,7 @@ func TestS3FrameAgain(t *testing.T) {
 	if o.code != exitSignal+15 || !strings.Contains(last(o.err), "stopped by SIGTERM; so far keys framed: 1 (5 B), ") || !strings.Contains(last(o.err), "start it again") {
 		t.Errorf("exit code %d, stderr: %s", o.code, o.err)
 	}
-	again := b.link.Hold(s3link.Op(s3link.PutObject), 3)
+	again := b.link.Hold(about(s3link.PutObject), 3)
 	ended := make(chan outcome, 1)
 	go func() { ended <- frame.run(t.Context()) }()
 	<-again.Taken()
