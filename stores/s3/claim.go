@@ -143,7 +143,7 @@ const maxTries = 4
 // giveUp waits before err is tried again, or returns what ends the tries.
 func (s *Store) giveUp(ctx context.Context, try int, err error) error {
 	r, answered := responseOf(err)
-	if hopeless := answered && final(r.StatusCode) && !overtaken(err); hopeless || errors.Is(err, layout.ErrBadMark) || try+1 >= maxTries {
+	if hopeless := answered && final(r.StatusCode) && !overtaken(err); hopeless || errors.Is(err, layout.ErrBadMark) || guard.OutcomeOf(err) == guard.Refused || try+1 >= maxTries {
 		return err
 	}
 	if ended := pause(ctx, try); ended != nil {
@@ -171,6 +171,9 @@ func (s *Store) readMark(ctx context.Context, resource string) (layout.MarkObjec
 	o, err := layout.ParseMark(data, resource)
 	if err != nil {
 		return none, "", fmt.Errorf("read mark of %q: %w", resource, err)
+	}
+	if info.ETag == "" { // it could never be replaced
+		return none, "", fmt.Errorf("read mark of %q: %w", resource, unsupported(guard.Token{}, errNoETag))
 	}
 	return o, info.ETag, nil
 }

@@ -45,8 +45,10 @@ func (s *Store) remove(ctx context.Context, token guard.Token, key string, o Del
 
 // DeleteMany deletes keys, Config.Parallel at once, and yields each with its
 // error as it is done, in no order. S3's own DeleteObjects cannot be fenced on
-// every store, so each key is a request of its own. To break off the loop
-// leaves the keys that were not yielded yet undeleted, or unknown.
+// every store, so each key is a request of its own. If ctx ends, what is under
+// way is still yielded, and last the error of ctx without a key: the keys that
+// were not yielded were not touched. To break off the loop leaves them
+// undeleted, or unknown.
 func (s *Store) DeleteMany(ctx context.Context, token guard.Token, keys iter.Seq[string]) iter.Seq2[string, error] {
 	type result struct {
 		key string
@@ -54,6 +56,7 @@ func (s *Store) DeleteMany(ctx context.Context, token guard.Token, keys iter.Seq
 	}
 	return func(yield func(string, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
+		broken := make(chan struct{}) // off by the caller
 		todo, results := make(chan string), make(chan result)
 		var workers, feeder sync.WaitGroup
 		for range max(s.config.Parallel, 1) {
@@ -62,11 +65,12 @@ func (s *Store) DeleteMany(ctx context.Context, token guard.Token, keys iter.Seq
 					err := s.Delete(ctx, token, key, DeleteOptions{})
 					select {
 					case results <- result{key, err}:
-					case <-ctx.Done():
+					case <-broken:
 					}
 				}
 			})
 		}
+		var left error // why keys were left out
 		feeder.Go(func() {
 			defer close(results)
 			defer workers.Wait()
@@ -75,16 +79,21 @@ func (s *Store) DeleteMany(ctx context.Context, token guard.Token, keys iter.Seq
 				select {
 				case todo <- key:
 				case <-ctx.Done():
+					left = notApplied(ctx.Err())
 					return
 				}
 			}
 		})
 		defer feeder.Wait()
 		defer cancel()
+		defer close(broken)
 		for r := range results {
 			if !yield(r.key, r.err) {
 				return
 			}
+		}
+		if left != nil {
+			yield("", s.done(ctx, "delete", "", left))
 		}
 	}
 }

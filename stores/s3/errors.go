@@ -76,7 +76,9 @@ func isStatus(err error, status int) bool {
 
 // isAbsent reports whether err says that there is no such object; a bucket that
 // is not there is another matter.
-func isAbsent(err error) bool {
+func isAbsent(err error) bool { return isCode(err, minio.NoSuchKey) }
+
+func isCode(err error, code string) bool {
 	r, ok := responseOf(err)
-	return ok && r.Code == minio.NoSuchKey
+	return ok && r.Code == code
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -65,6 +66,11 @@ func (s *Store) get(ctx context.Context, token guard.Token, key string, o *GetOp
 	g, err := s.reader(ctx, token, key)
 	if err != nil {
 		return nil, err
+	}
+	const farthest = math.MaxInt64 - layout.HeaderSize
+	o.Offset = min(max(o.Offset, -farthest), farthest)
+	if o.Length > farthest-max(o.Offset, 0) {
+		o.Length = 0 // to the end, then
 	}
 	o.IfMatch, o.IfNoneMatch = strings.Trim(o.IfMatch, `"`), strings.Trim(o.IfNoneMatch, `"`)
 	if o.Offset != 0 {

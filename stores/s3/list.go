@@ -26,13 +26,15 @@ type ListOptions struct {
 	MaxKeys int
 }
 
-// List lists objects under token in the order of their keys, a page at a time
-// as the loop goes on. Tombstones are left out; a common prefix is listed even
-// if nothing but tombstones is under it. An error that comes with a key is
+// List lists objects under token in the order of their keys, a page of the
+// server's at a time as the loop goes on; the common prefixes of a page come
+// behind its objects, as in minio-go. Tombstones are left out; a common prefix
+// is listed even if nothing but tombstones is under it. An error that comes with a key is
 // about that object alone, one without ends the list.
 //
 // Without Config.Legacy an object that is not framed is only noticed, with an
-// error that matches guard.ErrUnsupported, if it is too small to be framed.
+// error that matches guard.ErrUnsupported, if it is too small to be framed or
+// has no ETag.
 func (s *Store) List(ctx context.Context, token guard.Token, o ListOptions) iter.Seq2[minio.ObjectInfo, error] {
 	return func(yield func(minio.ObjectInfo, error) bool) {
 		g, err := s.reader(ctx, token, "")
@@ -57,7 +59,10 @@ func (s *Store) List(ctx context.Context, token guard.Token, o ListOptions) iter
 				}
 				err := page[i].err
 				if err != nil {
-					err = s.done(ctx, "list", page[i].Key, unsupported(token, err))
+					if guard.OutcomeOf(err) != guard.Refused {
+						err = unsupported(token, err)
+					}
+					err = s.done(ctx, "list", page[i].Key, err)
 				}
 				if !yield(page[i].ObjectInfo, err) {
 					return
@@ -112,6 +117,8 @@ func judgeBySize(info minio.ObjectInfo) entry {
 	case layout.Reserved(info.Key):
 		e.hidden = true
 	case e.isPrefix():
+	case info.ETag == "":
+		e.err = errNoETag
 	case info.Size == layout.TombstoneSize:
 		e.hidden = true
 	case info.Size < layout.HeaderSize:
@@ -136,6 +143,9 @@ func (s *Store) lookAt(ctx context.Context, g layout.Grant, page []entry) error 
 			e.err = nil
 			continue
 		}
+		if e.err != nil {
+			continue
+		}
 		group.Go(func() error { return s.lookAtOne(ctx, g, e) })
 	}
 	return group.Wait()
@@ -150,7 +160,7 @@ func (s *Store) lookAtOne(ctx context.Context, g layout.Grant, e *entry) error {
 		var info minio.ObjectInfo
 		var err error
 		if state, info, err = s.look(ctx, g, e.Key); guard.OutcomeOf(err) == guard.Refused { // it is damaged
-			e.hidden, e.err = false, layout.ErrDamaged
+			e.hidden, e.err = false, err
 			return nil
 		} else if err != nil {
 			return err

@@ -38,12 +38,19 @@ func (s *Store) look(ctx context.Context, g layout.Grant, key string) (layout.St
 	return state, info, err
 }
 
+// errNoETag is about an object whose state cannot be named. versitygw has such
+// ones where a file was put into its folder past it.
+var errNoETag = errors.New("the server gives the object no ETag")
+
 // header reads the header from the front of an object's body, and makes info
 // that of the payload. It returns what it read of the body.
 func (s *Store) header(g layout.Grant, key string, body io.Reader, info *minio.ObjectInfo) (layout.State, []byte, error) {
 	size, err := wholeSize(info)
 	if err != nil {
 		return layout.State{}, nil, err
+	}
+	if info.ETag == "" {
+		return layout.State{}, nil, unsupported(g.Token, errNoETag)
 	}
 	first := make([]byte, min(size, layout.HeaderSize))
 	if _, err := io.ReadFull(body, first); err != nil {
@@ -64,11 +71,14 @@ func (s *Store) header(g layout.Grant, key string, body io.Reader, info *minio.O
 func wholeSize(info *minio.ObjectInfo) (int64, error) {
 	span := info.Headers.Get("Content-Range")
 	if span == "" {
+		if info.Size < 0 {
+			return 0, errors.New("read header: server answered without a Content-Length")
+		}
 		return info.Size, nil
 	}
 	_, total, _ := strings.Cut(span, "/")
 	size, err := strconv.ParseInt(total, 10, 64)
-	if err != nil {
+	if err != nil || size < 0 {
 		return 0, fmt.Errorf("read header: server answered with Content-Range %q", span)
 	}
 	return size, nil

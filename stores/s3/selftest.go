@@ -2,6 +2,7 @@ package s3store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,19 +24,43 @@ type selfTest struct {
 
 // passing runs a test until it has passed once.
 type passing struct {
-	mu     sync.Mutex
-	passed bool
+	mu      sync.Mutex
+	passed  bool
+	running chan struct{} // closed when the test that runs has ended; nil if none does
 }
 
-func (p *passing) do(test func() error) error {
+// do waits for the test of somebody else no longer than ctx lasts.
+func (p *passing) do(ctx context.Context, test func() error) error {
+	for {
+		p.mu.Lock()
+		passed, running := p.passed, p.running
+		if !passed && running == nil {
+			p.running = make(chan struct{})
+		}
+		p.mu.Unlock()
+		switch {
+		case passed:
+			return nil
+		case running == nil:
+			err := errors.New("test panicked")
+			defer func() { p.end(err == nil) }()
+			err = test()
+			return err
+		}
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *passing) end(passed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.passed {
-		return nil
-	}
-	err := test()
-	p.passed = err == nil
-	return err
+	p.passed = passed
+	close(p.running)
+	p.running = nil
 }
 
 const (
@@ -46,7 +71,7 @@ const (
 // testPuts sees, once, that a PUT is refused whose condition is false: two
 // requests, three in a new bucket.
 func (s *Store) testPuts(ctx context.Context) error {
-	return s.tested.puts.do(func() error {
+	return s.tested.puts.do(ctx, func() error {
 		put := func(c layout.Condition) error {
 			opts := minio.PutObjectOptions{ContentType: "text/plain"}
 			condition(&opts, c)
@@ -70,7 +95,7 @@ func (s *Store) testPuts(ctx context.Context) error {
 // testUploads sees the same of a CompleteMultipartUpload, before the first
 // upload: four requests for each of the two conditions.
 func (s *Store) testUploads(ctx context.Context) error {
-	return s.tested.uploads.do(func() error {
+	return s.tested.uploads.do(ctx, func() error {
 		if err := s.testUpload(ctx, "If-Match", layout.Condition{ETag: noETag}); err != nil {
 			return err
 		}

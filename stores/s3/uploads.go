@@ -69,7 +69,8 @@ func (s *Store) abort(ctx context.Context, key, id string) error {
 
 // abortEmpty ends the upload that the server may have created although its
 // reply was lost. It cannot be told from another process's on the same key that
-// has no part yet; that one fails then, with nothing written.
+// has no part yet; that one is begun again, or fails with ErrConflict if its
+// payload can be read only once.
 func (s *Store) abortEmpty(ctx context.Context, key string) {
 	ctx, cancel := s.settling(ctx)
 	defer cancel()

@@ -170,8 +170,9 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 		if !w.grant.Wrote(w.state.Header) { // an older holder's, or past the fence
 			return conflict(err)
 		}
-	case isStatus(err, http.StatusConflict), isStatus(err, http.StatusPreconditionFailed):
-		// Somebody was there at the same moment, and came to nothing.
+	case isStatus(err, http.StatusConflict), isStatus(err, http.StatusPreconditionFailed), isCode(err, minio.NoSuchUpload), errors.Is(err, errNotThere):
+		// Somebody was there at the same moment, and came to nothing; or ended
+		// the upload, as abortEmpty does.
 		if try+1 >= maxConflicts {
 			return conflict(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,15 @@ import (
 const reserved = ".fence/"
 
 // Reserved reports whether key is the fence's own, and nobody else's to read,
-// write or list.
-func Reserved(key string) bool { return strings.HasPrefix(key, reserved) }
+// write or list. That counts for whatever a store that keeps objects as files
+// takes for such a key: to versitygw "/a", "./a" and "b/../a" are one.
+func Reserved(key string) bool {
+	as := path.Clean("/" + key)
+	if strings.HasSuffix(key, "/") {
+		as += "/"
+	}
+	return strings.HasPrefix(key, reserved) || strings.HasPrefix(as, "/"+reserved)
+}
 
 // MarkKey returns the key of the mark object of resource.
 func MarkKey(resource string) string {

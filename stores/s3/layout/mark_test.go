@@ -30,7 +30,11 @@ func TestMarkIsAsDocumented(t *testing.T) {
 	if key := MarkKey("orders"); key != ".fence/marks/1c168adb00d208e42f93314529f1fa9c0427eb63233ceda95a5db52b7012a719" || !Reserved(key) {
 		t.Errorf("key of the mark is %q", key)
 	}
-	for key, want := range map[string]bool{".fence/x": true, ".fence": false, "a/.fence/x": false, "": false} {
+	for key, want := range map[string]bool{
+		".fence/x": true, "/.fence/x": true, "//.fence/x": true, ".//.fence/x": true, "a/../.fence/x": true, "../.fence/x": true,
+		".fence/": true, "/.fence/": true, ".fence/a/../x": true, ".fence/../x": true,
+		".fence": false, ".fenced/x": false, "a/.fence/x": false, "": false, "/": false, "a/../b": false,
+	} {
 		if Reserved(key) != want {
 			t.Errorf("%q: reserved is %v", key, !want)
 		}
