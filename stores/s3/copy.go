@@ -116,7 +116,7 @@ func (s *Store) Frame(ctx context.Context, token guard.Token, prefix string, rep
 }
 
 // Rebind gives the keys under prefix that belong to the resource from to the
-// resource of token, tombstones included. It writes each again under token and
+// resource of token, tombstones included. It claims token, and writes each again under token and
 // reports like Frame. From then on tokens of the resource from are refused there:
 // see that its holders are gone.
 func (s *Store) Rebind(ctx context.Context, token guard.Token, prefix, from string, report func(Progress)) error {
@@ -128,6 +128,16 @@ func (s *Store) Rebind(ctx context.Context, token guard.Token, prefix, from stri
 func (s *Store) rewrite(ctx context.Context, token guard.Token, prefix string, report func(Progress), wish layout.Wish, which func(layout.State) bool) error {
 	if report == nil {
 		report = func(Progress) {}
+	}
+	// Anew, for a key that had gone to another resource does not tell any more
+	// whom it was closed to.
+	err := errors.Join(token.Validate(), token.MayWrite())
+	if err == nil {
+		s.claims.forget(token)
+		_, err = s.claimed(ctx, token)
+	}
+	if err != nil {
+		return notApplied(err)
 	}
 	var p Progress
 	var failed error

@@ -263,6 +263,16 @@ func TestRebind(t *testing.T) {
 			t.Errorf("back: %v", err)
 		}
 		mustPut(t, e.store, writer(33), "p/own", "mine now")
+
+		// Nor does it bring back a token that was overtaken before the keys went
+		// to another resource (I1).
+		newer := e.newStore(t, Config{})
+		mustPut(t, newer, writer(34), "p/a", "newer")
+		if err := newer.Rebind(ctx, stock, "p/", "orders", nil); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "rebind by an overtaken token", e.store.Rebind(ctx, writer(33), "p/", "stock", nil), guard.ErrStale, guard.Refused)
+		expectValue(t, newer, stock, "p/a", "newer")
 	})
 }
 
