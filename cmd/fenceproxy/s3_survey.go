@@ -26,7 +26,7 @@ func survey(ctx context.Context, b *s3Bucket, prefix string, wanted func(layout.
 		p.Key = info.Key
 		state, size, err := b.stateOf(ctx, info)
 		switch {
-		case errors.Is(err, layout.ErrDamaged):
+		case errors.Is(err, layout.ErrDamaged), err == nil && info.ETag == "": // it has no state that could be named
 			p.Failed++
 		case err != nil:
 			return p, err
