@@ -1,10 +1,13 @@
 package pgproxy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // TestApartFromBlocks: statements that cannot run in a transaction block run with
@@ -74,6 +77,11 @@ func TestCommitsHalfWay(t *testing.T) {
 			wantRefusal(t, c.replay(t, query(sql)), state)
 			wantRefusal(t, c.replay(t, series(sql)), state)
 			wantWords(t, "behind "+sql, c.replay(t, query("SELECT count(*) FROM t")), []string{"RowDescription", `D:["0"]`, "C:SELECT 1", "Z:I"})
+		}
+		_, err := sc.connect(sc.via(sc.token(1).String())).Exec(t.Context(), "CREATE INDEX CONCURRENTLY ON t (v)")
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Hint != "Run it on a connection without a token where that may write, or on the server itself." {
+			t.Errorf("there is no hint where it may run: %#v", err)
 		}
 	})
 }

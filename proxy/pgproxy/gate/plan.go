@@ -122,7 +122,7 @@ const (
 	refusalTouches   = "TK007 fence: fence.token is changed in one message with other statements\nChange it in a message of its own, outside of a transaction."
 	refusalModes     = "TK007 fence: BEGIN or SET TRANSACTION with an isolation level cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."
-	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token."
+	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token where that may write, or on the server itself."
 	refusalDoubt     = "TK007 fence: after an error it is not known what this prepared statement is\nPrepare it again."
 	refusalBegin     = "TK007 fence: BEGIN behind a statement that the proxy runs in a block of its own, without Sync in between, cannot be fenced\nSend Sync first."
 	refusalUnsynced  = "TK007 fence: a Query behind other messages without Sync in between cannot be fenced\nSend Sync first."
