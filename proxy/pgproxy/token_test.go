@@ -2,6 +2,7 @@ package pgproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -237,7 +238,8 @@ func TestUnfencedDatabase(t *testing.T) {
 	}
 }
 
-// TestRoleWithoutClaim: a role that may not claim uses what was claimed for it.
+// TestRoleWithoutClaim: a role that may not claim is told what lets it, and uses
+// what was claimed for it.
 func TestRoleWithoutClaim(t *testing.T) {
 	t.Parallel()
 	s := testenv.Postgres(t)
@@ -248,6 +250,10 @@ func TestRoleWithoutClaim(t *testing.T) {
 	conn := sc.connect(dsn)
 	_, err := conn.Exec(t.Context(), "INSERT INTO t VALUES (1, 'a')")
 	sc.wants(err, "TK004")
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || !strings.Contains(pg.Hint, "fenceproxy migrate up --grant ROLE") {
+		t.Errorf("there is no hint how it may claim: %#v", pg)
+	}
 	sc.claim(sc.token(1))
 	sc.exec(conn, "INSERT INTO t VALUES (1, 'a')")
 }

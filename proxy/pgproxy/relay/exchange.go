@@ -32,8 +32,12 @@ func (e *serverError) refusal() string {
 	if !isRefusal(code) {
 		code, message = refusal.StateUnclaimed, "fence: the token cannot be claimed: "+message
 	}
+	hint := e.hint
+	if e.code == stateDenied && hint == "" {
+		hint = "An operator lets the role claim with: fenceproxy migrate up --grant ROLE"
+	}
 	lines := []string{code + " " + message}
-	for _, more := range []string{e.hint, withoutHolder(e.detail)} { // whom the claim has waited for is a detail
+	for _, more := range []string{hint, withoutHolder(e.detail)} { // whom the claim has waited for is a detail
 		if more != "" {
 			lines = append(lines, more)
 		}
@@ -89,8 +93,10 @@ func (s *session) ask(ctx context.Context, b []byte) (*exchange, error) {
 	return s.askOnce(ctx, b)
 }
 
-// stateNoStatement is invalid_sql_statement_name.
-const stateNoStatement = "26000"
+const (
+	stateNoStatement = "26000" // invalid_sql_statement_name
+	stateDenied      = "42501" // insufficient_privilege
+)
 
 func (s *session) askOnce(ctx context.Context, b []byte) (*exchange, error) {
 	e := &exchange{}
