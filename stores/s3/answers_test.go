@@ -260,3 +260,36 @@ func TestUploadEndedByAnother(t *testing.T) {
 		writing{value: big}.holds(t, e, guard.Applied)
 	})
 }
+
+// An upload whose creation was carried out and answered with an error is found
+// and ended, although the listing fails at first and another upload there ends
+// meanwhile.
+func TestLostUploadIsFound(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e, store := cold(t, s)
+		core := minio.Core{Client: e.bare}
+		ended := map[string]bool{}
+		for range 3 { // whichever is listed first
+			id, err := core.NewMultipartUpload(t.Context(), e.bucket, "k", minio.PutObjectOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended[id] = true
+		}
+		of := func(r s3link.Request) bool { return r.Op == s3link.ListParts && ended[r.Query.Get("uploadId")] }
+		for n := 1; n <= len(ended); n++ {
+			e.link.Answer(of, n, http.StatusNotFound, minio.NoSuchUpload)
+		}
+		e.link.SpoilReply(s3link.Op(s3link.CreateMultipartUpload), 1, http.StatusServiceUnavailable, "SlowDown")
+		e.link.Answer(s3link.Op(s3link.ListMultipartUploads), 1, http.StatusServiceUnavailable, "SlowDown")
+		_, err := store.Put(t.Context(), writer(33), "k", strings.NewReader(big), int64(len(big)), PutOptions{})
+		if err == nil || guard.OutcomeOf(err) != guard.NotApplied {
+			t.Errorf("%v (%v)", err, guard.OutcomeOf(err))
+		}
+		if left := e.uploadsLeft(t); len(left) != len(ended) {
+			t.Errorf("%d uploads are left, want %d", len(left), len(ended))
+		}
+	})
+}

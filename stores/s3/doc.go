@@ -69,6 +69,11 @@
 //     objects, a replication into the bucket. docs/guarantees.md has the policy
 //     that keeps them out.
 //   - Versions: Get sees the current one only.
+//   - A proxy between that sends a PUT or a Complete again by itself, when its
+//     connection to the store broke. Nothing is carried out twice; but the 412
+//     that answers the second is taken for the answer to the write. If another
+//     write under the same token, or a newer one, has followed by then, what
+//     was carried out is reported as not applied. Switch that off there.
 //
 // # What differs from bare minio-go
 //

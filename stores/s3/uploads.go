@@ -79,6 +79,9 @@ func (s *Store) abortEmpty(ctx context.Context, key string) {
 			return nil
 		}
 		parts, err := s.core.ListObjectParts(ctx, s.config.Bucket, key, m.UploadID, 0, 1)
+		if isCode(err, minio.NoSuchUpload) { // somebody's, who has finished it
+			return nil
+		}
 		if err != nil || len(parts.ObjectParts) > 0 {
 			return err
 		}
@@ -91,11 +94,16 @@ func (s *Store) abortEmpty(ctx context.Context, key string) {
 
 func (s *Store) eachUpload(ctx context.Context, prefix string, f func(minio.ObjectMultipartInfo) error) error {
 	var keyMarker, idMarker string
-	for {
+	for try := 0; ; {
 		page, err := s.core.ListMultipartUploads(ctx, s.config.Bucket, prefix, keyMarker, idMarker, "", 1000)
 		if err != nil {
-			return fmt.Errorf("list uploads: %w", err)
+			if err = s.giveUp(ctx, try, err); err != nil {
+				return fmt.Errorf("list uploads: %w", err)
+			}
+			try++
+			continue
 		}
+		try = 0
 		for _, m := range page.Uploads {
 			if err := f(m); err != nil {
 				return err
