@@ -38,6 +38,11 @@ var corners = [][]step{
 		query("SET search_path = evil, pg_catalog, public"), query("INSERT INTO t VALUES (15, 'a')"), query("RESET search_path"), query("DROP SCHEMA evil CASCADE"),
 	},
 	{query("DO $$ BEGIN RAISE 'x'; END $$"), series("DO $$ BEGIN RAISE 'x'; END $$"), query("DO $$ BEGIN RAISE NOTICE 'x'; END $$; SELECT 1")},
+	{
+		query("BEGIN"), append(unsynced("SET LOCAL work_mem = '1MB'", "INSERT INTO t VALUES (16, 'a')"), query(`INSERT INTO t VALUES (17, 'C:\ä'), (18, E'\'')`)...), query("COMMIT"),
+		append(append(series("INSERT INTO t VALUES (19, 'a')"), query(`INSERT INTO t VALUES (20, 'C:\')`)...), query("SELECT 'ä'")...),
+		append(append(series("SET standard_conforming_strings = off"), query(`SELECT '\'';SELECT 1;--'`)...), query("SET NAMES 'LATIN1'; SELECT E'\xe4\\''")...),
+	},
 	{query("SELECT set_config('a.b', 'x', false)"), query("SELECT set_config('a.b', 'x', false); SELECT 1"), query("SHOW a.b")},
 }
 

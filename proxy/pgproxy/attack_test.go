@@ -197,6 +197,13 @@ func TestAttacksStale(t *testing.T) {
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), query(`EXECUTE U&"\0063"`), query("ROLLBACK"),
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), query("EXECUTE p"), query("COMMIT PREPARED 'stale'"),
 			},
+			// Read as ever, all of it is one SELECT of a text.
+			"texts that are read otherwise before the server says so": {
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), nil, append(unsynced("SET standard_conforming_strings = off"), query(`SELECT '\'';COMMIT;--'`)...), query("ROLLBACK"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), append(unsynced("SELECT set_config('standard_conforming_strings', 'off', false)"), query(`SELECT '\'';COMMIT;--'`)...), query("ROLLBACK"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), append(unsynced("SET client_encoding = SJIS"), query("SELECT E'\x83\\';COMMIT;--'")...), query("ROLLBACK"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), append(unsynced("SELECT set_config('client_encoding', 'SJIS', false)"), query("SELECT E'\x83\\';COMMIT;--'")...), query("ROLLBACK"),
+			},
 			"definitions": {nil, query("CREATE TABLE made (id int)"), query("CREATE SCHEMA made CREATE TABLE made (id int)"), call(loCreate, "4711")},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -56,6 +56,8 @@ type statement struct {
 	executes string
 	// tame and holds: see those functions.
 	tame, holds bool
+	// recodes: it may change client_encoding.
+	recodes bool
 	// settles: what comes behind it must wait for its reply, since it changes
 	// how texts are read, or what is prepared, or starts to copy.
 	settles bool
@@ -77,9 +79,10 @@ func classify(s *sqltext.Statement) statement {
 		out.class = free
 	case "SET", "RESET":
 		out = statement{class: free, touches: s.Words("RESET", "ALL") || mentions(s.Text, "fence", "u&", thaw), modes: setsModes(s), settles: true}
+		out.recodes = s.Words("RESET", "ALL") || mentions(s.Text, "encoding", "names", "u&")
 	case "DISCARD":
 		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true}
-		out.forgets, out.forgetsAll = out.touches, out.touches
+		out.forgets, out.forgetsAll, out.recodes = out.touches, out.touches, out.touches
 	case "SHOW", "LISTEN", "UNLISTEN":
 		out.class = free
 	case "DEALLOCATE":
@@ -106,6 +109,7 @@ func classify(s *sqltext.Statement) statement {
 	}
 	out.tame = out.class == work && !out.touches && tame(s)
 	out.settles = out.settles || out.touches
+	out.recodes = out.recodes || contains(s.Text, setConfig) && mentions(s.Text, "encoding", "u&")
 	return out
 }
 

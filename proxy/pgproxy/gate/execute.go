@@ -37,7 +37,7 @@ func (m *Machine) execute(body []byte) Verdict {
 	if st.touches {
 		m.dirty, m.unresolved, b.touched = true, "", b.at == idle
 	}
-	b.settles = b.settles || st.settles
+	b.settles, b.resets, b.recodes = b.settles || st.settles, b.resets || st.class != begin, b.recodes || st.recodes
 	m.before(v.Before, false)
 	m.extendedThat(wrap)
 	return v

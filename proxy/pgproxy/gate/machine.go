@@ -169,6 +169,8 @@ type batch struct {
 	bound    bool     // the unnamed portal was bound in it
 	portals  []string // and these; kept only while portals are mistrusted
 	executed bool     // an Execute was sent in it
+	resets   bool     // how texts are read may have changed in it
+	recodes  bool     // client_encoding may have
 	leaves   bool     // Leave was sent in it
 	wrapped  bool     // its block was begun by the proxy
 	doubt    bool     // it is not known where its next statement will run

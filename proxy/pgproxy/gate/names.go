@@ -89,7 +89,7 @@ func (s statement) steers() bool {
 		return true
 	case work, free, procedure:
 	}
-	return s.touches || s.forgets || s.holds
+	return s.touches || s.forgets || s.holds || s.recodes
 }
 
 const refusalExecute = "TK007 fence: EXECUTE of a statement that begins or ends a transaction, or changes the session, cannot be fenced\nSend the statement itself."

@@ -3,6 +3,10 @@ package gate
 import (
 	"bytes"
 	"encoding/binary"
+	"reflect"
+	"strings"
+
+	"github.com/fenceproxy/fenceproxy/internal/sqltext"
 )
 
 // query decides about a Query.
@@ -56,6 +60,8 @@ func (m *Machine) vet(p *plan, text string) Do {
 	switch {
 	case b.began && m.replies.size > 0:
 		return Flush // a failure would have the server skip this
+	case !b.began && m.replies.boundaries > 0 && (!ascii(text) || backslash(text)):
+		return Wait // what is under way may change how this is read
 	case b.wrapped, b.at == idle && (b.executed || b.began && p.procedure):
 		// Behind an Execute, PostgreSQL 18 leaves a block open at the end of a
 		// Query that did not begin one, and commits it at the next Sync.
@@ -64,6 +70,8 @@ func (m *Machine) vet(p *plan, text string) Do {
 		p.refusal = refusalDoubt
 	case m.unsafe && !ascii(text):
 		p.refusal = refusalEncoding
+	case b.resets && !m.legible(p, text):
+		p.refusal = refusalIllegible
 	default:
 		for _, name := range p.executes {
 			steers, certain := m.runs(name)
@@ -201,6 +209,24 @@ func text(body []byte) string {
 	}
 	return stringOf(body)
 }
+
+// legible reports whether a Query behind messages of its own batch is read as the
+// server reads it. They may have changed how texts are read, of which the server
+// says nothing before ReadyForQuery.
+func (m *Machine) legible(p *plan, text string) bool {
+	if m.batch.recodes && !ascii(text) {
+		return false
+	}
+	if !backslash(text) {
+		return true
+	}
+	other := sqltext.Dialect{BackslashQuotes: !m.dialect.BackslashQuotes}
+	return reflect.DeepEqual(*p, planQuery(text, other, m.batch.at))
+}
+
+const refusalIllegible = "TK007 fence: how this text is read may have been changed by messages before it, without Sync in between\nSend Sync first."
+
+func backslash(text string) bool { return strings.IndexByte(text, '\\') >= 0 }
 
 func ascii(text string) bool {
 	for i := range len(text) {
