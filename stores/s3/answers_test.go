@@ -261,6 +261,31 @@ func TestUploadEndedByAnother(t *testing.T) {
 	})
 }
 
+// I2: an adoption whose reply is lost, and which another one has followed, was
+// carried out.
+func TestAdoptionFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testenv.S3(t), Config{})
+	mustClaim(t, e.store, writer(33))
+	held := e.link.Hold(s3link.Op(s3link.PutObject), 1)
+	done := make(chan error, 1)
+	go func() { done <- e.store.Adopt(t.Context(), "orders", "j") }()
+	<-held.Taken()
+	if status, answer, err := held.Deliver(t.Context()); status != http.StatusOK || err != nil {
+		t.Fatal(status, answer, err)
+	}
+	other := e.newStore(t, Config{})
+	if err := other.Adopt(t.Context(), "orders", "k"); err != nil {
+		t.Fatal(err)
+	}
+	held.Abandon()
+	expect(t, "the first adoption", <-done, nil, guard.Applied)
+	expect(t, "again", e.store.Adopt(t.Context(), "orders", "j"), ErrIssuerUsed, guard.NotApplied)
+	if mark, err := other.Mark(t.Context(), "orders"); err != nil || mark != (guard.Mark{Issuer: "k", Generation: 2}) {
+		t.Errorf("mark is %+v, %v", mark, err)
+	}
+}
+
 // An upload whose creation was carried out and answered with an error is found
 // and ended, although the listing fails at first and another upload there ends
 // meanwhile.

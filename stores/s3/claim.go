@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/minio/minio-go/v7"
 
@@ -84,8 +85,10 @@ func (s *Store) Adopt(ctx context.Context, resource, issuer string) error {
 	if err == nil {
 		var made layout.MarkObject
 		_, err = s.changeMark(ctx, resource, func(o layout.MarkObject) (layout.MarkObject, bool, error) {
-			if made.Mark.Touched() && o.Mark.Issuer == issuer && o.Mark.Generation == made.Mark.Generation {
-				return o, false, nil // it was carried out and the reply lost
+			is := o.Mark.Issuer == issuer && o.Mark.Generation == made.Mark.Generation
+			was := slices.Contains(o.Former, issuer) && o.Mark.Generation > made.Mark.Generation
+			if made.Mark.Touched() && (is || was) {
+				return o, false, nil // it was carried out and the reply lost; perhaps another has followed
 			}
 			after, err := o.Adopt(issuer)
 			made = after
