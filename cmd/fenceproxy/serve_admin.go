@@ -67,11 +67,18 @@ func (s *service) endAdmin() {
 	s.admin = nil
 }
 
-// newLogger is the log, on one stream. Level can be changed later.
+// newLogger is the log, on one stream. Level can be changed later. Durations have
+// their unit in both formats.
 func newLogger(out io.Writer, config serveconfig.Log, level *slog.LevelVar) *slog.Logger {
 	level.Set(levelOf(config))
 	options := &slog.HandlerOptions{Level: level}
 	if config.Format == "json" {
+		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindDuration { // which would be a number of nanoseconds
+				a.Value = slog.StringValue(a.Value.Duration().String())
+			}
+			return a
+		}
 		return slog.New(slog.NewJSONHandler(out, options))
 	}
 	return slog.New(slog.NewTextHandler(out, options))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -31,7 +32,7 @@ func testServeFences(t *testing.T, s *stand) {
 	if n := s.orders(); n != 2 {
 		t.Errorf("there are %d orders", n)
 	}
-	p.await("refused", "TK001")
+	p.await("statement refused", "TK001", `"mark":"generation=0 writer=34 `)
 	for path, want := range map[string]string{
 		"/healthz": "ok", "/readyz": "ok", "/metrics": `resource="orders"`, "/": "/metrics",
 	} {
@@ -48,6 +49,7 @@ func testServeFences(t *testing.T, s *stand) {
 		t.Errorf("pprof: %d", status)
 	}
 	p.signal(syscall.SIGTERM)
+	p.await("shutting down", `"shutdown_timeout":"30s"`)
 	p.ends(0, "stopped")
 	if log := p.log(); strings.Contains(log, "INSERT") || strings.Contains(log, "h33") || strings.Contains(log, "h34") {
 		t.Error("the log has a statement or a holder in it")
@@ -82,6 +84,7 @@ func testServeSockets(t *testing.T, s *stand) {
 			t.Fatal(err)
 		}
 		conn.Close(t.Context())
+		p.await("session begins", fmt.Sprintf(`"client":"unix:%d"`, os.Getpid()))
 		if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("the socket: %v, %v", info, err)
 		}

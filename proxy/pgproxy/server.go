@@ -168,7 +168,7 @@ func (s *Server) handle(ctx context.Context, conn net.Conn) {
 		counted = s.admitted.take(config.MaxConnections)
 		return counted
 	}
-	h := handshake.New(ctx, &config.handshake, conn, enter, s.log.With(keyClient, conn.RemoteAddr().String()))
+	h := handshake.New(ctx, &config.handshake, conn, enter, s.log.With(keyClient, socket.Peer(conn)))
 	l := s.shake(ctx, h, config)
 	if counted {
 		defer s.admitted.give()

@@ -18,6 +18,7 @@ const (
 	keyCode     = "code"
 	keyReason   = "reason"
 	keyMark     = "mark"
+	keyDetail   = "detail"
 	keyResource = "resource"
 	keyNumber   = "number"
 	keyTook     = "took"

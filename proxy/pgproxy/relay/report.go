@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"log/slog"
 	"strings"
 	"time"
 
@@ -33,9 +34,22 @@ func (s *session) refused(body []byte) []byte {
 			resource = tokens[0].Resource
 		}
 		s.Config.Metrics.Refused(known.Reason.Error(), resource)
-		s.Log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message), keyMark, withoutHolder(pgwire.FieldOf(body, pgwire.Detail)))
+		withDetail(s.Log, pgwire.FieldOf(body, pgwire.Detail)).Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message))
 	}
 	return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+}
+
+// withDetail is log with the detail of a refusal, if it has one: the mark, or whom
+// a claim has waited for.
+func withDetail(log *slog.Logger, detail string) *slog.Logger {
+	if detail == "" {
+		return log
+	}
+	detail = withoutHolder(detail)
+	if mark, ok := strings.CutPrefix(detail, "mark: "); ok {
+		return log.With(keyMark, mark)
+	}
+	return log.With(keyDetail, detail)
 }
 
 // withoutHolder is the detail of a refusal without the mark's holder: whoever
@@ -68,7 +82,7 @@ func (s *session) claimed(t guard.Token, took time.Duration, err *serverError) {
 	result := "ok"
 	if err != nil {
 		result = err.code
-		s.Log.Warn("claim refused", keyResource, t.Resource, keyNumber, t.Number, keyCode, err.code, keyReason, err.message, keyMark, withoutHolder(err.detail))
+		withDetail(s.Log, err.detail).Warn("claim refused", keyResource, t.Resource, keyNumber, t.Number, keyCode, err.code, keyReason, err.message)
 	} else {
 		s.Log.Info("claimed", keyResource, t.Resource, keyNumber, t.Number, keyTook, took)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -42,6 +43,20 @@ func keepAlive(idle time.Duration) net.KeepAliveConfig {
 		Enable: true, Idle: max(idle, time.Second),
 		Interval: max(idle/keepAliveProbes, time.Second), Count: keepAliveProbes,
 	}
+}
+
+// Peer names the other end of a client's connection in a log: by TCP its address;
+// by a unix socket, where clients have none, unix and, on Linux, the process that
+// connected, as in unix:4711.
+func Peer(conn net.Conn) string {
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		return conn.RemoteAddr().String()
+	}
+	if pid := peerProcess(u); pid > 0 {
+		return "unix:" + strconv.Itoa(pid)
+	}
+	return "unix"
 }
 
 // Pending says whether bytes have come that nobody has read.

@@ -24,6 +24,22 @@ func setUserTimeout(conn net.Conn, d time.Duration) {
 	})
 }
 
+// peerProcess is the process that connected, by its id here: 0 if that is not
+// known, as of one in a container of its own.
+func peerProcess(conn *net.UnixConn) int {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	pid := 0
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(peer.Pid)
+		}
+	})
+	return pid
+}
+
 // HungUp reports whether the other end has hung up, at least for what it sends,
 // though there may be unread bytes of it. It is false where that cannot be told.
 func HungUp(conn net.Conn) (hungUp bool) {
