@@ -98,7 +98,18 @@ func TestS3FrameAgain(t *testing.T) {
 
 	b.putBare("b/1", "x")
 	b.putBare("b/2", "x")
-	o = invocation{args: []string{"s3", "frame", "b/", "--yes", "--bucket", b.bucket}, env: b.under(7).env}.run(t.Context())
+	frame = invocation{args: []string{"s3", "frame", "b/", "--yes", "--bucket", b.bucket}, env: b.under(7).env}
+	o = frame.run(t.Context())
+	if o.code != exitDenied || !strings.Contains(last(o.err), "stale token") || !strings.Contains(last(o.err), "so far keys framed: 0 (0 B), skipped: 0, failed: 0") {
+		t.Errorf("exit code %d, stderr: %s", o.code, o.err)
+	}
+	frame.env = b.under(9).env // overtaken in the middle
+	held = b.link.Hold(func(r s3link.Request) bool { return r.Op == s3link.PutObject && r.Key == "b/1" }, 1)
+	go func() { ended <- frame.run(t.Context()) }()
+	<-held.Taken()
+	b.under(10).feed("x", "put", "-", "b/1", "--legacy").want(t, exitOK)
+	held.Abandon()
+	o = <-ended
 	if o.code != exitDenied || strings.Count(o.err, "\nframe b/") != 1 || !strings.Contains(last(o.err), "stale token") || !strings.Contains(last(o.err), "so far keys framed: 0 (0 B), skipped: 0, failed: 1") {
 		t.Errorf("exit code %d, stderr: %s", o.code, o.err)
 	}
