@@ -5,7 +5,7 @@ import "time"
 // Config is the configuration of fenceproxy serve. Its fields, and those of the
 // structs in it, are the keys, by the name in the tag yaml; the tag default is
 // what stands there if a file says nothing, the tag oneof all that may stand
-// there. Durations have a unit, as in 10s, and are above 0 unless the tag zero
+// there, the tag least the least number of bytes. Durations have a unit, as in 10s, and are above 0 unless the tag zero
 // says what 0 means.
 type Config struct {
 	// Admin is the HTTP listener for those who operate the proxy.
@@ -75,8 +75,9 @@ type Postgres struct {
 	// UserTimeout is how long what was sent over TCP may stay unacknowledged
 	// before the connection counts as lost.
 	UserTimeout time.Duration `yaml:"user_timeout" default:"2m" zero:"the system's own limit"`
-	// MaxMessage is the largest statement that is looked at.
-	MaxMessage Bytes `yaml:"max_message" default:"256MiB"`
+	// MaxMessage is the largest statement that is looked at. A small number is
+	// one that lacks its unit: it would end the sessions of most clients.
+	MaxMessage Bytes `yaml:"max_message" default:"256MiB" least:"64KiB"`
 }
 
 // TLS is how the proxy shows itself to its clients.

@@ -87,6 +87,7 @@ func TestProblemsOfPostgres(t *testing.T) {
 		{ok + "; upstream: {address: 'db:5432', tls: {mode: require, cert: x}}", "tls: cert and key go together"},
 		{ok + "; max_connections: -1; " + db, "max_connections: \"-1\" is not a whole number, 0 or above"},
 		{ok + "; max_message: 0; " + db, "max_message: \"0\" is not a number of bytes above 0"},
+		{ok + "; max_message: 256; " + db, "f.yaml:3:18: postgres[0].max_message: \"256\" is below 64KiB"},
 		{ok + "; max_message: 9999999999GiB; " + db, "max_message: \"9999999999GiB\" is not"},
 		{ok + "; claim_wait: 10; " + db, "claim_wait: \"10\" is not a duration"},
 	} {

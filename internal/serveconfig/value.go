@@ -51,10 +51,11 @@ type textual interface{ UnmarshalText(text []byte) error }
 // set reads text into v, as the field's tags want it. The error continues a
 // sentence that begins with the text.
 func set(v reflect.Value, tag reflect.StructTag, text string) error {
-	if own, ok := v.Addr().Interface().(textual); ok {
-		return own.UnmarshalText([]byte(text))
-	}
 	switch at := v.Addr().Interface().(type) {
+	case *Bytes:
+		return setBytes(at, tag, text)
+	case textual:
+		return at.UnmarshalText([]byte(text))
 	case *string:
 		return setString(at, tag, text)
 	case *bool:
@@ -76,6 +77,23 @@ func set(v reflect.Value, tag reflect.StructTag, text string) error {
 	default:
 		panic(fmt.Sprintf("serveconfig: no values of type %T", at))
 	}
+	return nil
+}
+
+func setBytes(at *Bytes, tag reflect.StructTag, text string) error {
+	var given, least Bytes
+	if err := given.UnmarshalText([]byte(text)); err != nil {
+		return err
+	}
+	if words := tag.Get("least"); words != "" {
+		if err := least.UnmarshalText([]byte(words)); err != nil {
+			panic(fmt.Sprintf("serveconfig: least of %q: %v", words, err))
+		}
+		if given < least {
+			return fmt.Errorf("is below %s", words)
+		}
+	}
+	*at = given
 	return nil
 }
 
