@@ -22,13 +22,38 @@ runs programs under a lock so that they are held to it, and shows it.`,
   fenceproxy marks list                            # what each resource has seen
   fenceproxy exec --lock etcd://etcd:2379 --resource orders --claim $DATABASE_URL -- psql $DATABASE_URL`,
 		Args:          noArguments,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	version := root.Flags().Bool("version", false, "print what the command version prints")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			return p.printVersion(false)
+		}
+		return cmd.Help()
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
 	root.AddCommand(p.demo(), p.demoWorker(), p.demoCleaner(), p.doctor(), p.exec(), p.execWarden(), p.lock(), p.migrate(), p.marks(), p.s3(), p.serve(), p.version(), exitCodes())
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = helpTopic
+	}
 	return root
+}
+
+// helpTopic refuses help on commands that don't exist: cobra would show that of
+// the last one that does.
+func helpTopic(cmd *cobra.Command, args []string) error {
+	found, rest, err := cmd.Root().Find(args)
+	switch {
+	case err != nil:
+		return usage(cmd, "%v", err)
+	case len(rest) == 0:
+		return nil
+	case found.HasParent():
+		return usage(found, "unknown command %q", rest[0])
+	}
+	return noArguments(found, rest)
 }
 
 // group is a command that only holds others.

@@ -16,6 +16,10 @@ func TestBadUsage(t *testing.T) {
 		says string
 	}{
 		{"migrat", `unknown command "migrat"; did you mean migrate?`},
+		{"help nonsense", `unknown command "nonsense"; see 'fenceproxy --help'`},
+		{"help migrat", `unknown command "migrat"; did you mean migrate?`},
+		{"help migrate sideways", `unknown command "sideways"; see 'fenceproxy migrate --help'`},
+		{"--version now", `unknown command "now"`},
 		{"--frobnicate", "unknown flag: --frobnicate; see 'fenceproxy --help'"},
 		{"migrate", "choose one of down, status, up; see 'fenceproxy migrate --help'"},
 		{"migrate sideways", `unknown command "sideways"`},

@@ -23,21 +23,23 @@ With --json:
 		Args: noArguments,
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
-		version := programVersion()
-		platform := runtime.GOOS + "/" + runtime.GOARCH
-		if *asJSON {
-			return printJSON(p.out, struct {
-				Version  string `json:"version"`
-				Go       string `json:"go"`
-				Platform string `json:"platform"`
-				Schema   int    `json:"schema"`
-			}{version, runtime.Version(), platform, migrations.Version})
-		}
-		_, err := fmt.Fprintf(p.out, "fenceproxy %s (%s, %s), schema version %d\n", version, runtime.Version(), platform, migrations.Version)
-		return err
-	}
+	cmd.RunE = func(*cobra.Command, []string) error { return p.printVersion(*asJSON) }
 	return cmd
+}
+
+func (p *program) printVersion(asJSON bool) error {
+	version := programVersion()
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if asJSON {
+		return printJSON(p.out, struct {
+			Version  string `json:"version"`
+			Go       string `json:"go"`
+			Platform string `json:"platform"`
+			Schema   int    `json:"schema"`
+		}{version, runtime.Version(), platform, migrations.Version})
+	}
+	_, err := fmt.Fprintf(p.out, "fenceproxy %s (%s, %s), schema version %d\n", version, runtime.Version(), platform, migrations.Version)
+	return err
 }
 
 func programVersion() string {

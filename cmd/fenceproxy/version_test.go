@@ -20,7 +20,11 @@ func TestVersion(t *testing.T) {
 	if v.Version == "" || v.Go != runtime.Version() || v.Platform != runtime.GOOS+"/"+runtime.GOARCH || v.Schema != migrations.Version {
 		t.Errorf("version: %+v", v)
 	}
-	if o := run(t, "version").want(t, exitOK); !strings.HasPrefix(o.out, "fenceproxy "+v.Version+" (go") {
+	o := run(t, "version").want(t, exitOK)
+	if !strings.HasPrefix(o.out, "fenceproxy "+v.Version+" (go") {
 		t.Errorf("version: %s", o.out)
+	}
+	if flag := run(t, "--version").want(t, exitOK); flag.out != o.out {
+		t.Errorf("--version: %s", flag.out)
 	}
 }
