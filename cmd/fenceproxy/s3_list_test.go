@@ -63,7 +63,7 @@ func TestS3Legacy(t *testing.T) {
 	b.putBare("small", "before")
 	b.putBare("large", strings.Repeat("x", 100))
 	b.put("framed", "value")
-	o := b.run("ls").want(t, exitDenied, "left out: 1 objects that are not framed", "fenceproxy s3 frame", "--legacy")
+	o := b.run("ls").want(t, exitDenied, "objects left out since they are not framed: 1; ", "fenceproxy s3 frame", "--legacy")
 	if strings.Contains(o.out, "small") || !strings.Contains(o.out, "framed") {
 		t.Errorf("ls:\n%s", o.out)
 	}

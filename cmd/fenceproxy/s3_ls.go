@@ -89,7 +89,7 @@ func (p *program) runS3Ls(ctx context.Context, session *s3Session, prefix string
 	}
 	switch {
 	case unframed > 0:
-		return fail(exitDenied, "left out: %d objects that are not framed; 'fenceproxy s3 frame' frames them, --legacy lists them", unframed)
+		return fail(exitDenied, "objects left out since they are not framed: %d; 'fenceproxy s3 frame' frames them, --legacy lists them", unframed)
 	case listed == 0 && prefix != "":
 		return fail(exitNotFound, "nothing in bucket %q begins with %q", session.name, prefix)
 	}
