@@ -51,6 +51,7 @@ type session struct {
 	draining bool
 	ended    bool   // down has ended
 	over     bool   // nothing more may be sent to the server
+	closing  bool   // up has ended: the client is given time to read what it was sent
 	token    string // as it was last resolved
 
 	wake chan struct{} // has an element when what up waits for may have come
@@ -94,6 +95,9 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 	var down errgroup.Group
 	defer func() {
 		close(done)
+		s.mu.Lock()
+		s.closing = true
+		s.mu.Unlock()
 		_ = s.Server.Close()
 		_ = socket.LingerClose(s.Client) // what the client has not read yet is not to be lost
 		_ = s.Client.Close()
@@ -219,6 +223,12 @@ func (s *session) end(r *refusal.Error) {
 
 // interrupt ends what up waits for.
 func (s *session) interrupt() {
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	if closing {
+		return // it would end the wait for the client, too
+	}
 	_ = socket.Below(s.Client).SetReadDeadline(time.Unix(1, 0))
 	s.nudge()
 }
