@@ -19,9 +19,10 @@ with TK001 when somebody else has the lock. --claim takes
                                       environment (AWS_…) has what is left out, and
                                       the keys, as for 'fenceproxy s3'
 
-A bucket's objects are fenced for 'fenceproxy s3' and package stores/s3, which take
-the token from FENCE_TOKEN; --s3 is for clients of a proxy in front of the store that
-reads it there, which fenceproxy is not yet; a store itself may refuse it.
+A bucket's objects are fenced for 'fenceproxy s3', which takes the token from
+FENCE_TOKEN, and for Go programs that hand it to package stores/s3; --s3 is for
+clients of a proxy in front of the store that reads it there, which fenceproxy is
+not yet; a store itself may refuse it.
 
 Lock services:
 
