@@ -118,26 +118,34 @@ func TestInterruptedUpload(t *testing.T) {
 	})
 }
 
-// The network goes in the middle of a part, over and over.
+// The network goes in the middle of an upload of 300 MiB, in the same part at
+// each try: nothing is written, and that is what is said.
 func TestUploadOverABadNetwork(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		e := newEnv(t, s, Config{PartSize: minPartSize})
+		const size, partSize, before = 300 << 20, 16 << 20, 9
+		e := newEnv(t, s, Config{PartSize: partSize})
 		mustPut(t, e.store, writer(33), "k", "old")
-		w := writing{value: "never"}
-		for n := 1; n <= maxTries; n++ {
-			e.link.CutBody(s3link.Op(s3link.UploadPart), n, 1<<20)
+		part := func(r s3link.Request) bool { return r.Op == s3link.UploadPart && r.Key == "k" }
+		for n := 1; n <= maxTries; n++ { // one part after another: these are of the same
+			e.link.CutBody(part, before+n, partSize/2)
 		}
-		_, err := e.store.Put(t.Context(), writer(33), "k", &pattern{left: 2*minPartSize + 1}, 2*minPartSize+1, PutOptions{})
-		if err == nil {
-			w.value = "" // some got through between
-		} else if guard.OutcomeOf(err) != guard.NotApplied {
-			t.Errorf("%v (%v)", err, guard.OutcomeOf(err))
+		_, err := e.store.Put(t.Context(), writer(33), "k", &pattern{left: size}, size, PutOptions{})
+		if err == nil || guard.OutcomeOf(err) != guard.NotApplied {
+			t.Errorf("%v (%v), want an error (%v)", err, guard.OutcomeOf(err), guard.NotApplied)
 		}
-		if err != nil {
-			w.holds(t, e, guard.OutcomeOf(err))
+		sent := map[string]int{}
+		for _, r := range e.link.Requests() {
+			if r.Key == "k" {
+				sent[r.Op]++
+			}
 		}
+		if sent[s3link.UploadPart] != before+maxTries || sent[s3link.CompleteMultipartUpload] != 0 {
+			t.Errorf("sent: %v, want %d parts", sent, before+maxTries)
+		}
+		writing{value: "never"}.holds(t, e, guard.NotApplied)
+		expectValue(t, e.store, writer(33), "k", "old")
 	})
 }
 
