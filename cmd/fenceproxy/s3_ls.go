@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 func (p *program) s3Ls() *cobra.Command {
@@ -25,10 +27,11 @@ Keys that are not plain text are quoted.
 
 ` + tokenHelp + `
 
-Exits with 66 if there is a PREFIX and nothing below it; with 77 if objects are not
-framed, which are left out. Without --legacy it only notices those of less than 64
-bytes, and shows others as 64 bytes smaller than they are: it would have to read the
-beginning of each, as it does with --legacy.
+Exits with 66 if there is a PREFIX and nothing below it; with 77 if objects are left
+out: those that are damaged or have no ETag, and those that are not framed. Without
+--legacy it only notices those of less than 64 bytes, and shows others as 64 bytes
+smaller than they are: it would have to read the beginning of each, as it does with
+--legacy.
 
 With --json it prints a line for each:
   {"key":"reports/today.csv","etag":"9bb5…","size":1234,"modified":"2026-01-02T03:04:05Z"}
@@ -73,11 +76,12 @@ func (p *program) runS3Ls(ctx context.Context, session *s3Session, prefix string
 	if asJSON {
 		write = listJSON(out)
 	}
-	listed, unframed := 0, 0
+	var left leftOut
+	listed := 0
 	for info, err := range session.store.List(ctx, session.token, s3store.ListOptions{Prefix: prefix, Recursive: recursive}) {
 		switch {
 		case err != nil && info.Key != "":
-			unframed++
+			left.add(err)
 			continue
 		case err != nil:
 			return session.explainStore(ctx, err)
@@ -87,13 +91,44 @@ func (p *program) runS3Ls(ctx context.Context, session *s3Session, prefix string
 			return err
 		}
 	}
-	switch {
-	case unframed > 0:
-		return fail(exitDenied, "objects left out since they are not framed: %d; 'fenceproxy s3 frame' frames them, --legacy lists them", unframed)
-	case listed == 0 && prefix != "":
+	if err := left.explain(); err != nil {
+		return err
+	}
+	if listed == 0 && prefix != "" {
 		return fail(exitNotFound, "nothing in bucket %q begins with %q", session.name, prefix)
 	}
 	return nil
+}
+
+// leftOut counts the objects that a listing leaves out.
+type leftOut struct {
+	unframed, others int
+	first            error // of the others
+}
+
+func (l *leftOut) add(err error) {
+	if errors.Is(err, layout.ErrBare) {
+		l.unframed++
+		return
+	}
+	l.others++
+	if l.first == nil {
+		l.first = err
+	}
+}
+
+func (l *leftOut) explain() error {
+	const remedy = "'fenceproxy s3 frame' frames them, --legacy lists them"
+	switch {
+	case l.unframed == 0 && l.others == 0:
+		return nil
+	case l.others == 0:
+		return fail(exitDenied, "objects left out since they are not framed: %d; %s", l.unframed, remedy)
+	case l.unframed == 0:
+		return fail(exitDenied, "objects left out since they cannot be read: %d; the first: %w", l.others, l.first)
+	}
+	return fail(exitDenied, "objects left out since they cannot be read: %d; the first: %w; since they are not framed: %d; %s",
+		l.others, l.first, l.unframed, remedy)
 }
 
 func isPrefix(info minio.ObjectInfo) bool { return info.ETag == "" && info.LastModified.IsZero() }
