@@ -9,12 +9,16 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
+
+// garbagePercent is how much garbage an upload may gather, of what it uses.
+const garbagePercent = 50
 
 func (p *program) s3Put() *cobra.Command {
 	cmd := &cobra.Command{
@@ -98,6 +102,8 @@ func (p *program) runS3Put(ctx context.Context, session *s3Session, path, key st
 	if o.ContentType == "" && path != streamName {
 		o.ContentType = mime.TypeByExtension(filepath.Ext(path))
 	}
+	// Two parts of 16 MiB are in memory; garbage of their size again need not be.
+	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
 	info, err := session.store.Put(ctx, session.token, key, from, -1, o)
 	if err != nil {
 		return session.explainWrite(ctx, err)
