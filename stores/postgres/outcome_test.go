@@ -35,7 +35,7 @@ func TestLostReplyToCommit(t *testing.T) {
 	t.Parallel()
 	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
 		t.Parallel()
-		e := newEnv(t, s, Config{})
+		e := newEnv(t, withoutCheckpoints(t, s), Config{})
 		store, link := linked(t, e)
 		for _, track := range []bool{false, true} {
 			before := n(t, e, 1)

@@ -19,7 +19,7 @@ func TestSettle(t *testing.T) {
 	t.Parallel()
 	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
 		t.Parallel()
-		e := newEnv(t, s, Config{})
+		e := newEnv(t, withoutCheckpoints(t, s), Config{})
 		lost := guard.WithOutcome(errors.New("lost"), guard.Unknown)
 		conn, err := pgx.Connect(t.Context(), e.url)
 		if err != nil {
@@ -66,4 +66,12 @@ func TestSettle(t *testing.T) {
 			}
 		}
 	})
+}
+
+// withoutCheckpoints is a server of the same version on which nobody makes a
+// checkpoint, as a timer does, and each DROP DATABASE of another test: behind one,
+// what became of a transaction is not told.
+func withoutCheckpoints(t *testing.T, s *testenv.PostgresServer) *testenv.PostgresServer {
+	t.Helper()
+	return testenv.StartPostgres(t, testenv.PostgresConfig{Major: s.Major(), Settings: map[string]string{"checkpoint_timeout": "1d"}})
 }
