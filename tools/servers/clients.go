@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,24 +26,32 @@ func file(name, pkg, path string) server {
 	}
 }
 
-// pgbench is in the package of Debian's server, which would start one if it were
-// installed: it is unpacked below .bin/debian.
+// pgbench is in the package of Debian's server.
 func pgbench(bin string) server {
-	const path = "usr/lib/postgresql/15/bin/pgbench"
+	return unpacked(bin, "postgresql-15", "usr/lib/postgresql/15/bin/pgbench", "--version")
+}
+
+// nginx is what the S3 proxy is measured beside.
+func nginx(bin string) server { return unpacked(bin, "nginx", "usr/sbin/nginx", "-v") }
+
+// unpacked is a program of a package of Debian's that would start a server if
+// it were installed: it is unpacked below .bin/debian. The argument has it tell
+// its version.
+func unpacked(bin, pkg, path, arg string) server {
 	own := filepath.Join(bin, "debian")
 	return server{
-		name:  "pgbench",
-		doing: "unpacks the package postgresql-15 below .bin",
+		name:  filepath.Base(path),
+		doing: "unpacks the package " + pkg + " below .bin",
 		have: func(ctx context.Context) (string, error) {
 			for _, dir := range []string{"/", own} {
-				got, err := output(ctx, filepath.Join(dir, path), "--version")
+				got, err := exec.CommandContext(ctx, filepath.Join(dir, path), arg).CombinedOutput()
 				if err == nil || !os.IsNotExist(err) {
-					return got, err
+					return string(bytes.TrimSpace(got)), err
 				}
 			}
 			return "", errNotThere
 		},
-		install: func(ctx context.Context) error { return unpack(ctx, "postgresql-15", own) },
+		install: func(ctx context.Context) error { return unpack(ctx, pkg, own) },
 	}
 }
 
@@ -71,7 +80,7 @@ func nodeClients(bin string) server {
 	own := filepath.Join(bin, "npm")
 	return server{
 		name:  "node clients",
-		doing: "gets pg and postgres from npm",
+		doing: "gets drivers of Postgres and of S3 from npm",
 		have: func(ctx context.Context) (string, error) {
 			lock, err := os.ReadFile("clients/package-lock.json")
 			if err != nil {

