@@ -92,6 +92,10 @@ bench-pgproxy: servers ## pgbench through the proxy, beside PgBouncer and the se
 bench-s3: servers ## fenced S3 objects beside bare minio-go, and the requests that each act takes
 	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -v -run '^TestRequests$$' -bench 'Put|Get' -benchtime 20x ./stores/s3 $(ARGS)
 
+.PHONY: bench-s3proxy
+bench-s3proxy: servers ## the S3 proxy beside nginx, versitygw as a proxy and the server itself, and its memory
+	@FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench 'S3Proxy|S3Uploads' -benchtime 1x ./cmd/fenceproxy $(ARGS)
+
 .PHONY: chaos
 chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock service
 	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...

@@ -5,9 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,15 +77,7 @@ func (p *putting) ends(t *testing.T) {
 // peak is the most memory that the process has had at once so far, in bytes.
 func (p *putting) peak(t *testing.T) int64 {
 	t.Helper()
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/status")
-	must(t, err)
-	found := regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`).FindSubmatch(status)
-	if found == nil {
-		t.Fatalf("no VmHWM: it has ended\n%s", status)
-	}
-	kib, err := strconv.ParseInt(string(found[1]), 10, 64)
-	must(t, err)
-	return kib << 10
+	return int64(peak(t, p.cmd.Process.Pid) * (1 << 20))
 }
 
 type zeros struct{}

@@ -96,13 +96,21 @@ func login(tb testing.TB, addr string) net.Conn {
 }
 
 // resident is the resident memory of a process, in MiB.
-func resident(tb testing.TB, pid int) float64 {
+func resident(tb testing.TB, pid int) float64 { tb.Helper(); return memory(tb, pid, "VmRSS") }
+
+// peak is the most resident memory that a process has had at once, in MiB.
+func peak(tb testing.TB, pid int) float64 { tb.Helper(); return memory(tb, pid, "VmHWM") }
+
+func memory(tb testing.TB, pid int, field string) float64 {
 	tb.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	_, rest, found := strings.Cut(string(status), field+":")
+	if !found {
+		tb.Fatalf("no %s: it has ended\n%s", field, status)
+	}
 	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
 	if err != nil {
 		tb.Fatal(err)
