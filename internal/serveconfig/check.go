@@ -9,8 +9,8 @@ import (
 // check finds what is wrong between keys. It runs when each of them is right.
 func (d *decoder) check() {
 	c := d.config
-	if len(c.Postgres) == 0 {
-		d.wrong("postgres", "is missing: there is nothing to listen for")
+	if len(c.Postgres) == 0 && len(c.S3) == 0 {
+		d.wrong("", "there is nothing to listen for: it has neither postgres nor s3")
 	}
 	if c.Admin.Listen != "" {
 		if host, port, err := net.SplitHostPort(c.Admin.Listen); err != nil || !isPort(port, 0) {
@@ -23,14 +23,21 @@ func (d *decoder) check() {
 	if !strings.HasSuffix(c.Admin.Listen, ":0") { // any port that is free
 		taken[c.Admin.Listen] = "admin.listen"
 	}
-	for i := range c.Postgres {
-		path := "postgres[" + strconv.Itoa(i) + "]"
-		d.checkPostgres(path, &c.Postgres[i])
-		listen := c.Postgres[i].Listen
+	take := func(path, listen string) {
 		if other, ok := taken[listen]; ok {
-			d.wrong(path+".listen", "%s is taken by %s", listen, other)
+			d.wrong(path, "%s is taken by %s", listen, other)
 		}
-		taken[listen] = path + ".listen"
+		taken[listen] = path
+	}
+	for i := range c.Postgres {
+		path := index("postgres", i)
+		d.checkPostgres(path, &c.Postgres[i])
+		take(path+".listen", c.Postgres[i].Listen)
+	}
+	for i := range c.S3 {
+		path := index("s3", i)
+		d.checkS3(path, &c.S3[i])
+		take(path+".listen", c.S3[i].Listen)
 	}
 }
 

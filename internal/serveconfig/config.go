@@ -17,7 +17,11 @@ type Config struct {
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" default:"30s"`
 	// Postgres are the listeners for clients of Postgres.
 	Postgres []Postgres `yaml:"postgres"`
+	// S3 are the listeners for clients of S3.
+	S3 []S3 `yaml:"s3"`
 
+	// plain are the paths of secrets that stand in the file itself.
+	plain []string
 	// where has the place of each key that was given, by its path.
 	where map[string]string
 	// file is what the configuration was read from, "" for flags.

@@ -1,6 +1,7 @@
 package serveconfig
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -114,7 +115,13 @@ func (d *decoder) decodeScalar(n *yaml.Node, v reflect.Value, path string, tag r
 		return
 	}
 	text, err := d.expand(n.Value)
-	if err != nil {
+	_, secret := v.Interface().(Secret)
+	switch {
+	case err == nil:
+	case secret && !errors.As(err, new(unsetError)):
+		d.fail(n, path, "has a ${ in it that is no variable ($${ stands for ${)") // not with what is around it
+		return
+	default:
 		d.fail(n, path, "%v", err)
 		return
 	}
@@ -122,7 +129,14 @@ func (d *decoder) decodeScalar(n *yaml.Node, v reflect.Value, path string, tag r
 		d.fail(n, path, "is empty")
 		return
 	}
+	if secret && text == strings.ReplaceAll(n.Value, "$${", "${") { // no variable
+		d.config.plain = append(d.config.plain, path)
+	}
 	if err := set(v, tag, text); err != nil {
+		if secret {
+			d.fail(n, path, "%v", err)
+			return
+		}
 		// Not what a variable holds: that may be a secret in the wrong place.
 		d.fail(n, path, "%q %v", n.Value, err)
 	}
@@ -169,7 +183,8 @@ func structOf(t reflect.Type) structs {
 }
 
 // Keys are the paths of all keys with a value, in the order of the fields,
-// elements of lists as in postgres[].listen, with their defaults.
+// elements of lists as in postgres[].listen, with their defaults. A list of plain
+// values is one key.
 func Keys() []Key { return keys(reflect.TypeFor[Config](), "", nil) }
 
 // Key is one key that a file can have.
@@ -184,7 +199,7 @@ func keys(t reflect.Type, path string, into []Key) []Key {
 	for _, name := range names(t) {
 		field, at := fields(t)[name], join(path, name)
 		inner := field.Type
-		if inner.Kind() == reflect.Slice {
+		if inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct {
 			inner, at = inner.Elem(), at+"[]"
 		}
 		if inner.Kind() == reflect.Pointer {

@@ -8,5 +8,6 @@
 // no variable can be more than a value.
 //
 // The files that a configuration names, certificates and keys, are read by
-// (*TLS).Load and (*UpstreamTLS).Load, at each call anew.
+// (*Config).LoadTLS and (*Config).LoadS3TLS, at each call anew. Secrets stand in the
+// configuration itself, best as ${NAME}, and are in no error.
 package serveconfig

@@ -33,9 +33,14 @@ func expand(text string, lookup func(string) (string, bool)) (string, error) {
 		}
 		value, set := lookup(name)
 		if !set {
-			return "", fmt.Errorf("the environment has no variable %s", name)
+			return "", unsetError(name)
 		}
 		b.WriteString(text[:at] + value)
 		text = rest
 	}
 }
+
+// unsetError is the name of a variable that the environment lacks.
+type unsetError string
+
+func (e unsetError) Error() string { return "the environment has no variable " + string(e) }

@@ -14,9 +14,9 @@ func TestProblems(t *testing.T) {
 		text string
 		says []string
 	}{
-		"not there": {"", []string{"f.yaml: postgres: is missing: there is nothing to listen for"}},
+		"not there": {"", []string{"f.yaml: there is nothing to listen for: it has neither postgres nor s3"}},
 		"unknown keys": {"admn: {}\nlog:\n  depth: info\n" + least, []string{
-			"f.yaml:1:1: admn: is no key; here there are admin, log, shutdown_timeout, postgres",
+			"f.yaml:1:1: admn: is no key; here there are admin, log, shutdown_timeout, postgres, s3",
 			"f.yaml:3:3: log.depth: is no key; here there are format, level",
 		}},
 		"several": {"log:\n  level: loud\nshutdown_timeout: 30\npostgres:\n  - listen: 127.0.0.1:6432\n    upstream:\n      addr: db\n    evict: yes\n  - untokened: readonly\n", []string{
@@ -34,7 +34,7 @@ func TestProblems(t *testing.T) {
 		"not one value":   {least + "shutdown_timeout: [1s]\n", []string{"f.yaml:2:19: shutdown_timeout: must be one value, not a list or keys (a value that begins with { or [ stands in quotes)"}},
 		"not keys":        {least + "log: json\n", []string{"f.yaml:2:6: log: must have keys under it: format, level"}},
 		"not a list":      {"postgres:\n  listen: x\n", []string{"f.yaml:2:3: postgres: must be a list, each element with a dash in front"}},
-		"not keys at all": {"- a\n", []string{"f.yaml:1:1: must have keys under it: admin, log, shutdown_timeout, postgres"}},
+		"not keys at all": {"- a\n", []string{"f.yaml:1:1: must have keys under it: admin, log, shutdown_timeout, postgres, s3"}},
 		"empty":           {"postgres: [{listen: '${EMPTY}', upstream: {address: 'db:1'}}]\n", []string{"f.yaml:1:21: postgres[0].listen: is empty"}},
 		"variable":        {least + "log:\n  level: ${NOPE}\n", []string{"f.yaml:3:10: log.level: the environment has no variable NOPE"}},
 		"tag":             {least + "log: {level: !!binary aW5mbw==}\n", []string{"f.yaml:2:14: log.level: tags like !!binary have no meaning here"}},
@@ -120,6 +120,7 @@ func TestProblemPlace(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(least)
+	f.Add(leastS3)
 	f.Add("a: &a [*a]\n")
 	f.Add("log: &l {level: ${HOST}}\nadmin: *l\n")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,6 +1,7 @@
 package serveconfig
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Bytes is a number of bytes; its text may have a unit, as in 64KiB.
@@ -42,6 +44,31 @@ func (m *Mode) UnmarshalText(text []byte) error {
 		return errors.New("are not permissions in octal, as in 0770")
 	}
 	*m = Mode(bits)
+	return nil
+}
+
+// Secret is text that is shown to nobody: printed, in whatever form, it is ***.
+// A conversion to string gives what it is.
+type Secret string
+
+const hidden = "***"
+
+// String is that of fmt.Stringer.
+func (Secret) String() string { return hidden }
+
+// GoString is that of fmt.GoStringer.
+func (Secret) GoString() string { return hidden }
+
+// MarshalText is that of encoding.TextMarshaler.
+func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// UnmarshalText takes any text but one with a control character in it, like a
+// line's end that was read along with it.
+func (s *Secret) UnmarshalText(text []byte) error {
+	if bytes.ContainsFunc(text, unicode.IsControl) {
+		return errors.New("has a control character in it, perhaps the end of a line")
+	}
+	*s = Secret(text)
 	return nil
 }
 
