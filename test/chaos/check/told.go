@@ -1,0 +1,42 @@
+package check
+
+import (
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/test/chaos/history"
+)
+
+// told finds writes that did not become what their writers were told (I2), and
+// entries that nobody wrote, or twice.
+func told(k *known) (found []Violation) {
+	for _, op := range k.Ops {
+		if op.Kind != history.Write || !op.Over() {
+			continue
+		}
+		there := k.applied(op)
+		switch op.Outcome {
+		case guard.Applied:
+			if !there {
+				found = append(found, k.violated("I2", op, "acknowledged and not there: %v", op))
+			}
+		case guard.Refused, guard.NotApplied:
+			if there {
+				found = append(found, k.violated("I2", op, "%v and there: %v, %s", op.Outcome, op, op.Error))
+			}
+		default:
+		}
+	}
+	for i, e := range k.Applied {
+		op, known := k.writes[e.ID]
+		if !known {
+			found = append(found, k.violatedBy("I2", e, "nobody wrote version %d, %s", e.Version, e.ID))
+			continue
+		}
+		if op.Number != e.Number {
+			found = append(found, k.violatedBy("I2", e, "version %d is of number %d, and was written under %d", e.Version, e.Number, op.Number))
+		}
+		if k.place[e.ID] != i {
+			found = append(found, k.violatedBy("I2", e, "versions %d and %d are one write, applied twice: %v", e.Version, k.Applied[k.place[e.ID]].Version, op))
+		}
+	}
+	return found
+}
