@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// What is wrong with a document. An error of the reader that it came from is
-// returned as it is, and counts before these.
-var (
-	// ErrMalformed: it is no XML, or not what it should be: S3's MalformedXML.
-	ErrMalformed = errors.New("malformed XML")
-	// ErrTooLarge: it is larger than any such document has to be: S3's
-	// MaxMessageLengthExceeded.
-	ErrTooLarge = errors.New("XML too large")
-)
+// SyntaxError says that a document is no XML, or not what it should be.
+type SyntaxError struct{ flaw string }
+
+// Error is S3's own message, and what is wrong.
+func (e *SyntaxError) Error() string {
+	return "The XML you provided was not well-formed or did not validate against our published schema: " + e.flaw
+}
+
+// ErrTooLarge says that a document is larger than any such has to be.
+var ErrTooLarge = errors.New("XML too large")
 
 const (
 	// maxSize is the size in bytes of the largest document that is read:
@@ -26,7 +27,7 @@ const (
 )
 
 func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	return &SyntaxError{flaw: fmt.Sprintf(format, args...)}
 }
 
 // source is what a document is read from, at most so much of it.
@@ -60,7 +61,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// document reads one document whose root is called name, to the end of r. The
+// document reads one document whose root is called name, to the end of r. Its
+// error is that of r, ErrTooLarge, or else a *SyntaxError. The
 // fields of the root and below are given to field as they end: the path from
 // the root's children on, joined by "/", and the text in it, blank if it has
 // elements. Start is told of each element that begins, so that repeated ones can
@@ -68,10 +70,11 @@ func (s *source) Read(p []byte) (int, error) {
 func document(r io.Reader, name string, start func(path string) error, field func(path, text string) error) error {
 	s := &source{r: r, left: maxSize}
 	err := walk(xml.NewDecoder(s), name, start, field)
+	var flaw *SyntaxError
 	switch {
 	case s.err != nil:
 		return s.err
-	case err == nil || errors.Is(err, ErrMalformed):
+	case err == nil || errors.As(err, &flaw):
 		return err
 	}
 	return malformed("%v", err)
