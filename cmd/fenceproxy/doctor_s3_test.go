@@ -77,11 +77,13 @@ func TestDoctorS3(t *testing.T) {
 			t.Errorf("stdout has no %q:\n%s", want, o.out)
 		}
 	}
-	// As under exec --s3, and with all the rest from the environment.
+	// With all from the environment, but not if that is for the proxy.
 	i := invocation{args: []string{"doctor", "s3", "--bucket", bucket, "--json"}, env: map[string]string{
-		"AWS_ACCESS_KEY_ID": s.AccessKey, "AWS_SECRET_ACCESS_KEY": s.SecretKey, "AWS_SESSION_TOKEN": "ft1:x:42:h:i:orders",
-		"AWS_REGION": s.Region, "AWS_ENDPOINT_URL": endpoint,
+		"AWS_ACCESS_KEY_ID": s.AccessKey, "AWS_SECRET_ACCESS_KEY": s.SecretKey, "AWS_REGION": s.Region, "AWS_ENDPOINT_URL": endpoint,
+		"AWS_SESSION_TOKEN": "ft1:x:42:h:i:orders",
 	}}
+	i.run(t.Context()).want(t, exitUsage, "the environment is that of exec --s3, for clients of the proxy at "+endpoint)
+	delete(i.env, "AWS_SESSION_TOKEN")
 	var got probeDocument
 	decode(t, i.run(t.Context()).want(t, exitOK).out, &got)
 	if got.Endpoint != endpoint || got.Bucket != bucket || !got.Framed || len(got.Checks) < 30 || got.Left == nil || len(got.Left) > 0 {

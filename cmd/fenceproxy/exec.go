@@ -28,7 +28,7 @@ type errand struct {
 	claims    []claimTarget
 	claimWait time.Duration
 	evict     bool
-	s3        bool
+	s3        string // URL of the S3 proxy, "" for none
 	print     bool
 	path      string // of the program
 	args      []string
@@ -52,7 +52,7 @@ func (p *program) exec() *cobra.Command {
 	claims := flags.StringArray("claim", nil, "URL of a Postgres database, or of an S3 bucket, in which to claim the token first; can be given more than once")
 	flags.DurationVar(&e.claimWait, "claim-wait", 10*time.Second, "how long a claim in a database waits for transactions of older holders")
 	flags.BoolVar(&e.evict, "evict", false, "end the sessions of older holders that a claim still waits for then")
-	flags.BoolVar(&e.s3, "s3", false, "let S3 clients carry the token too, as their session token")
+	flags.StringVar(&e.s3, "s3", "", "URL of fenceproxy in front of S3: clients of S3 go there, and carry the token")
 	flags.BoolVar(&e.print, "print", false, "run nothing: print the token, and hold the lock until standard input ends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *lock == "" {
@@ -63,6 +63,9 @@ func (p *program) exec() *cobra.Command {
 			return err
 		}
 		if err := e.check(cmd, *lock, args); err != nil {
+			return err
+		}
+		if err := p.checkS3Proxy(cmd, &e); err != nil {
 			return err
 		}
 		if !e.print {

@@ -8,7 +8,9 @@ fencing token without knowing of it:
   PGOPTIONS          what it says already, and "-c fence.token=…": psql, pgbench
                      and all others that libpq or pgx connect, unless they are
                      given options of their own (options= in a URL)
-  AWS_SESSION_TOKEN  the token too, with --s3: the aws command and every SDK
+  AWS_SESSION_TOKEN  the token too, with --s3 URL: every SDK of Amazon's signs it
+  AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL   then the URL, that of 'fenceproxy serve'
+                     in front of S3
 
 A table that fence.protect guards admits what such a client writes once the
 token is claimed, which --claim does before the program starts, and refuses it
@@ -19,10 +21,27 @@ with TK001 when somebody else has the lock. --claim takes
                                       environment (AWS_…) has what is left out, and
                                       the keys, as for 'fenceproxy s3'
 
-A bucket's objects are fenced for 'fenceproxy s3', which takes the token from
-FENCE_TOKEN, and for Go programs that hand it to package stores/s3; --s3 is for
-clients of a proxy in front of the store that reads it there, which fenceproxy is
-not yet; a store itself may refuse it.
+In a bucket --claim is for 'fenceproxy s3', which takes the token from
+FENCE_TOKEN, and for Go programs that hand it to package stores/s3. Clients that
+--s3 sends to the proxy need none: it claims for them. AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY must be set to what the proxy knows the client by, since a
+client that has keys from elsewhere (a profile, a role) takes the session token
+from there too; AWS_PROFILE is unset. Not all clients read the endpoint:
+
+  aws 2.13 and 1.29, boto3 1.28, the SDKs for JavaScript v3, Go v2, Java v2, Rust
+  and others, of 2024 and later
+                    nothing is to be done; those that put the bucket into the
+                    host need path style, or the proxy that host ('domains')
+  those of before, the SDKs for Go v1 and Java v1, minio-go, mc
+                    hand it on by the program's own option, as in
+                    aws --endpoint-url "$AWS_ENDPOINT_URL_S3" s3 ls
+  rclone            RCLONE_S3_ENDPOINT="$AWS_ENDPOINT_URL_S3" RCLONE_S3_ENV_AUTH=true
+                    and no keys in its own file
+  s3cmd             --host HOST:PORT --host-bucket HOST:PORT, --no-ssl for http,
+                    and no keys in its own file
+
+Only the proxy may have the right to write in the store: who goes past it is not
+fenced.
 
 Lock services:
 
@@ -67,6 +86,7 @@ const execExample = `  export FENCE_LOCK=etcd://etcd1:2379,etcd2:2379,etcd3:2379
   fenceproxy exec --resource orders --claim $DB -- psql $DB -f nightly.sql
   fenceproxy exec --resource orders --claim $DB --wait 30s -- pgbench -n -f load.sql $DB
   fenceproxy exec --resource reports --claim "s3://app?endpoint=https://s3.example" -- ./nightly.sh
+  fenceproxy exec --resource reports --s3 http://127.0.0.1:9100 -- aws s3 sync out s3://app/out
   fenceproxy exec --resource orders --shared -- sh -c 'echo "reading with $FENCE_TOKEN"; psql $DB'
   mkfifo hold; fenceproxy exec --resource orders --print <hold >token &
   exec 3>hold     # now it waits, prints the token, and holds until exec 3>&-`

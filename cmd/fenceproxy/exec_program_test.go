@@ -87,14 +87,16 @@ func testExecStreams(t *testing.T, x *theatre) {
 }
 
 func testExecEnvironment(t *testing.T, x *theatre) {
-	show := `echo "$FENCE_TOKEN"; echo "$PGOPTIONS"; echo "$AWS_SESSION_TOKEN"; echo "$OTHER"`
+	show := `echo "$FENCE_TOKEN"; echo "$PGOPTIONS"; echo "$AWS_SESSION_TOKEN"; echo "$AWS_ENDPOINT_URL_S3 $AWS_ENDPOINT_URL $AWS_ACCESS_KEY_ID $AWS_PROFILE"; echo "$OTHER"`
 	for _, s3 := range []bool{false, true} {
 		args := []string{"--lock", x.lock(""), "--resource", "orders", "--", "sh", "-c", show}
 		if s3 {
-			args = append([]string{"--s3"}, args...)
+			args = append([]string{"--s3", "http://127.0.0.1:9100/"}, args...)
 		}
 		a := x.prepare(args...)
-		a.cmd.Env = append(a.cmd.Env, "PGOPTIONS=-c work_mem=1MB -c fence.token=ft1:x:1:::old", "AWS_SESSION_TOKEN=own", "OTHER=a\tb")
+		a.cmd.Env = append(a.cmd.Env, "PGOPTIONS=-c work_mem=1MB -c fence.token=ft1:x:1:::old", "AWS_SESSION_TOKEN=own", "OTHER=a\tb",
+			"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret", "AWS_ENDPOINT_URL=http://store", "AWS_PROFILE=p")
+		a.cmd.Env = slices.DeleteFunc(a.cmd.Env, func(v string) bool { return strings.HasPrefix(v, "AWS_ENDPOINT_URL_S3=") })
 		if err := a.cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +108,10 @@ func testExecEnvironment(t *testing.T, x *theatre) {
 		a.says("-c work_mem=1MB -c fence.token=" + token)
 		if s3 {
 			a.says(token)
+			a.says("http://127.0.0.1:9100 http://127.0.0.1:9100 key ")
 		} else {
 			a.says("own")
+			a.says(" http://store key p")
 		}
 		a.says("a\tb")
 		a.ends(0)
@@ -118,16 +122,20 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	token := guard.Token{Resource: "orders", Number: 7, Mode: guard.Exclusive}
 	given := []string{"A=1", "AWS_SESSION_TOKEN=own", "FENCE_TOKEN=old", "B=2"}
-	got, err := environment(given, token, false)
+	got, err := environment(given, token, "")
 	want := []string{"A=1", "B=2", "FENCE_TOKEN=" + token.String(), "PGOPTIONS=-c fence.token=" + token.String(), "AWS_SESSION_TOKEN=own"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("environment: %q, %v", got, err)
 	}
+	// What leads a client to the store itself, or to other keys, goes.
+	given = append(given, "AWS_ENDPOINT_URL=http://store", "AWS_ENDPOINT_URL_S3=http://store", "AWS_PROFILE=p", "AWS_DEFAULT_PROFILE=p",
+		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true", "AWS_SECURITY_TOKEN=old", "AWS_CREDENTIAL_EXPIRATION=soon")
 	want[4] = "AWS_SESSION_TOKEN=" + token.String()
-	if got, err = environment(given, token, true); err != nil || !slices.Equal(got, want) {
+	want = append(want, "AWS_ENDPOINT_URL_S3=http://proxy", "AWS_ENDPOINT_URL=http://proxy")
+	if got, err = environment(given, token, "http://proxy"); err != nil || !slices.Equal(got, want) {
 		t.Errorf("environment with S3: %q, %v", got, err)
 	}
-	if got, err = environment(nil, token, false); err != nil || slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "AWS") }) {
+	if got, err = environment(nil, token, ""); err != nil || slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "AWS") }) {
 		t.Errorf("environment of nothing: %q, %v", got, err)
 	}
 }

@@ -64,9 +64,9 @@ func testExecS3Claim(t *testing.T, x *theatre) {
 	b.with(token).feed("late", "put", "-", "k").want(t, exitDenied, "stale token")
 	b.with(token).feed("late", "put", "-", "new").want(t, exitDenied, "stale token")
 
-	// With a database too, and with the token where S3 clients look for one.
+	// With a database too.
 	url := protected(t)
-	a = x.at(b, "--lock", x.lock(""), "--resource", "orders", "--s3", "--claim", url, "--claim", b.url(), "--claim-wait", "5s", "--",
+	a = x.at(b, "--lock", x.lock(""), "--resource", "orders", "--claim", url, "--claim", b.url(), "--claim-wait", "5s", "--",
 		"sh", "-c", `echo two | "$FENCEPROXY" s3 put - k --bucket "$BUCKET" >/dev/null && `+shellWords(psql(t, url, fmt.Sprintf(insert, "both"))))
 	a.ends(exitOK)
 	b.holds("k", "two\n")

@@ -35,6 +35,14 @@ func TestExecBadUsage(t *testing.T) {
 		{"--lock s3cret --resource orders true", "--lock is not the URL of a lock service: it does not begin"},
 		{"--lock consul://u:s3cret@h --resource orders true", "its scheme is none of"},
 		{"--lock etcd://u:s3cret@h?x=s3cret --resource orders true", `parameter "x" is unknown`},
+		{lock + "--s3 true", "no command to run"},
+		{lock + "--s3 127.0.0.1:9100 true", "--s3 is not the URL of a proxy: it must read http://host:port"},
+		{lock + "--s3 http://u:s3cret@h true", "--s3 is not the URL"},
+		{lock + "--s3 http://h/s3cret true", "--s3 is not the URL"},
+		{lock + "--s3 http:// true", "--s3 is not the URL"},
+		{lock + "--s3= true", "--s3 is not the URL"},
+		{lock + "--s3 http://h --print", "--s3 is for a command, and --print runs none"},
+		{lock + "--s3 http://h true", "--s3: no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to those that the proxy has for this client"},
 		{lock + "--frobnicate true", "unknown flag: --frobnicate"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
 )
 
 // s3Help is what all commands that talk to a store say of it.
@@ -83,6 +84,9 @@ func (p *program) openS3(bucket string, says func(setting string) (text, source 
 	if err != nil || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.Host == "" || endpoint.User != nil || strings.Trim(endpoint.Path, "/") != "" {
 		return nil, fmt.Errorf("%s is not the URL of a store: it must read https://host:port, or http:// without TLS", source)
 	}
+	if strings.HasPrefix(source, "AWS_") && p.s3IsFenced() {
+		return nil, fmt.Errorf("the environment is that of exec --s3, for clients of the proxy at %s, and this command works on the store itself: run it without --s3", endpoint)
+	}
 	b.endpoint = endpoint
 	key, secret := p.env("AWS_ACCESS_KEY_ID"), p.env("AWS_SECRET_ACCESS_KEY")
 	if key == "" || secret == "" {
@@ -114,14 +118,20 @@ func (p *program) openS3(bucket string, says func(setting string) (text, source 
 	return b, nil
 }
 
-// s3SessionToken is that of the user's own credentials. Under exec --s3 the
-// environment has the fencing token there, which is for proxies.
+// s3SessionToken is that of the user's own credentials, "" if the environment
+// has a fencing token there, which is for proxies.
 func (p *program) s3SessionToken() string {
-	text := p.env("AWS_SESSION_TOKEN")
-	if _, err := guard.ParseList(text); err == nil {
+	if p.s3IsFenced() {
 		return ""
 	}
-	return text
+	return p.env(carrier.EnvAWSSessionToken)
+}
+
+// s3IsFenced reports whether the environment has a fencing token where S3
+// clients have their session token, as under exec --s3.
+func (p *program) s3IsFenced() bool {
+	_, err := guard.ParseList(p.env(carrier.EnvAWSSessionToken))
+	return err == nil
 }
 
 func trusting(path string) (*tls.Config, error) {
