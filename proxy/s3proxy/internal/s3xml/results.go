@@ -104,6 +104,8 @@ func (b builder) owner(name string, o Owner) builder {
 type ListBuckets struct {
 	Owner   Owner
 	Buckets []Bucket
+	// ContinuationToken is for the next page, if there is one.
+	ContinuationToken string
 }
 
 // Bucket is one of them.
@@ -117,7 +119,7 @@ func (l ListBuckets) appendTo(b builder) builder {
 	for _, bucket := range l.Buckets {
 		b = b.open("Bucket").text("Name", bucket.Name).time("CreationDate", bucket.Created).close("Bucket")
 	}
-	return b.close("Buckets").close("ListAllMyBucketsResult")
+	return b.close("Buckets").some("ContinuationToken", l.ContinuationToken).close("ListAllMyBucketsResult")
 }
 
 // Location is where a bucket is: a region, of which us-east-1 is written as
@@ -129,4 +131,12 @@ func (l Location) appendTo(b builder) builder {
 		l.Region = ""
 	}
 	return b.root("LocationConstraint").escape(l.Region).close("LocationConstraint")
+}
+
+// Versioning is whether a bucket keeps versions: Enabled, Suspended, or "" if it
+// never did.
+type Versioning struct{ Status string }
+
+func (v Versioning) appendTo(b builder) builder {
+	return b.root("VersioningConfiguration").some("Status", v.Status).close("VersioningConfiguration")
 }

@@ -1,0 +1,3 @@
+// Package operation tells what a request to S3 asks for, and which requests the
+// proxy knows.
+package operation

@@ -1,0 +1,149 @@
+package operation
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Target is what a request asks for, and where.
+type Target struct {
+	// Operation is the zero Operation if the table has none.
+	Operation
+
+	// Bucket and Key are decoded once, and empty where the request has none.
+	Bucket, Key string
+	// Query are the parameters, those of a signature among them.
+	Query url.Values
+	// Virtual: the bucket's name came in the host.
+	Virtual bool
+}
+
+// What is wrong with a request of which nothing can be told.
+var (
+	// ErrPath: the path cannot be decoded, or there is none.
+	ErrPath = errors.New("the path cannot be read")
+	// ErrQuery: the query cannot be decoded, or has a parameter twice.
+	ErrQuery = errors.New("the query cannot be read, or has a parameter twice")
+)
+
+// Parse tells what r asks for. Domains, in lower case, are those in front of
+// which the host names the bucket. The path is taken as it was sent: nothing in
+// it is cleaned, and the first slash that is not encoded ends the bucket's name.
+// If the query cannot be read the rest is told nonetheless.
+func Parse(r *http.Request, domains []string) (Target, error) {
+	var t Target
+	path, ok := strings.CutPrefix(r.URL.EscapedPath(), "/")
+	if !ok {
+		return t, ErrPath
+	}
+	bucket, virtual := bucketOfHost(r.Host, domains)
+	t.Virtual = virtual
+	if virtual {
+		t.Bucket = bucket
+	} else {
+		bucket, path, _ = strings.Cut(path, "/")
+		var err error
+		if t.Bucket, err = url.PathUnescape(bucket); err != nil {
+			return t, ErrPath
+		}
+	}
+	var err error
+	if t.Key, err = url.PathUnescape(path); err != nil {
+		return t, ErrPath
+	}
+	if t.Query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+		return t, ErrQuery
+	}
+	for _, values := range t.Query {
+		if len(values) > 1 {
+			return t, ErrQuery
+		}
+	}
+	t.Operation = find(r, t.scope(), t.Query)
+	return t, nil
+}
+
+func (t *Target) scope() Scope {
+	switch {
+	case t.Bucket == "":
+		return Service
+	case t.Key == "":
+		return Bucket
+	}
+	return Object
+}
+
+func bucketOfHost(host string, domains []string) (string, bool) {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(host)
+	longest := ""
+	for _, d := range domains {
+		if len(d) > len(longest) && strings.HasSuffix(host, "."+d) {
+			longest = d
+		}
+	}
+	if longest == "" {
+		return "", false
+	}
+	return strings.TrimSuffix(host, "."+longest), true
+}
+
+func find(r *http.Request, scope Scope, query url.Values) Operation {
+	copies := len(r.Header["X-Amz-Copy-Source"]) > 0
+	for i := range table {
+		o := &table[i]
+		if o.method == r.Method && o.Scope == scope && o.copies == copies && o.asked(query) {
+			return *o
+		}
+	}
+	return Operation{Scope: scope}
+}
+
+// asked reports whether a query is one of the operation's.
+func (o *Operation) asked(query url.Values) bool {
+	for _, need := range o.needs {
+		name, value, fixed := strings.Cut(need, "=")
+		if !query.Has(name) || fixed && query.Get(name) != value {
+			return false
+		}
+	}
+	for name := range query {
+		needed := func(need string) bool { n, _, _ := strings.Cut(need, "="); return n == name }
+		if !slices.ContainsFunc(o.needs, needed) && !slices.Contains(o.takes, name) && !anybody(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// anybody reports whether a parameter may stand in every query: those of a
+// signature, which may be headers too, and those that S3 itself passes over.
+func anybody(name string) bool {
+	lower := strings.ToLower(name)
+	return strings.HasPrefix(lower, "x-amz-") || strings.HasPrefix(lower, "x-")
+}
+
+// Foreign returns an x-amz- header of h that the operation does not heed: what
+// it asks for would not be done.
+func (o *Operation) Foreign(h http.Header) (string, bool) {
+	for name := range h {
+		rest, ok := strings.CutPrefix(strings.ToLower(name), "x-amz-")
+		if ok && !heeds(everywhere, rest) && !heeds(o.amz, rest) {
+			return strings.ToLower(name), true
+		}
+	}
+	return "", false
+}
+
+func heeds(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		prefix, any := strings.CutSuffix(n, "*")
+		return n == name || any && strings.HasPrefix(name, prefix)
+	})
+}
