@@ -49,7 +49,9 @@ func TestGolden(t *testing.T) {
 		"deletequiet":  DeleteObjects{},
 		"tagging":      Tagging{Tags: []Tag{{Key: "k", Value: "v & w"}, {Key: "l"}}},
 		"taggingempty": Tagging{},
-		"buckets":      ListBuckets{Owner: owner, Buckets: []Bucket{{Name: "b", Created: at}, {Name: "c", Created: at}}},
+		"buckets":      ListBuckets{Owner: owner, Buckets: []Bucket{{Name: "b", Created: at}, {Name: "c", Created: at}}, ContinuationToken: "c"},
+		"versioning":   Versioning{Status: "Enabled"},
+		"versioningno": Versioning{},
 		"location":     Location{Region: "eu-1"},
 		"locationus":   Location{Region: "us-east-1"},
 		"list1": ListObjects{
