@@ -173,6 +173,25 @@ func (s *PostgresServer) Kill(tb testing.TB) {
 	}
 }
 
+// Freeze stops the server where it is, the postmaster and all its children; its
+// connections stay open. For private servers.
+func (s *PostgresServer) Freeze(tb testing.TB) {
+	tb.Helper()
+	s.mustOwn(tb)
+	if err := s.cluster.Freeze(); err != nil {
+		tb.Fatalf("testenv: freeze postgres: %v", err)
+	}
+}
+
+// Thaw lets a frozen server run on.
+func (s *PostgresServer) Thaw(tb testing.TB) {
+	tb.Helper()
+	s.mustOwn(tb)
+	if err := s.cluster.Thaw(); err != nil {
+		tb.Fatalf("testenv: thaw postgres: %v", err)
+	}
+}
+
 // Restart starts the server again on the same data and the same port; one that
 // still runs is stopped first, fast but orderly. It returns when the server
 // has recovered. For private servers.

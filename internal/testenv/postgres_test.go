@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -131,4 +132,29 @@ func simple(t *testing.T, conn *pgx.Conn, sql string) string {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return string(results[0].Rows[0][0])
+}
+
+func TestFrozenPostgres(t *testing.T) {
+	t.Parallel()
+	s := testenv.StartPostgres(t, testenv.PostgresConfig{})
+	conn := connect(t, s.Database(t))
+	s.Freeze(t)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), "select 1")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Errorf("a frozen server answers: %v", err)
+		answered <- err
+	case <-time.After(200 * time.Millisecond):
+	}
+	s.Thaw(t)
+	if err := <-answered; err != nil {
+		t.Errorf("after it runs on: %v", err)
+	}
+	s.Freeze(t)
+	s.Kill(t) // as it is
+	s.Restart(t)
 }
