@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// area tells whether anything that the request is about is fenced, or it is to
+// be forwarded as it is.
+func (x *exchange) area() (fenced bool, err error) {
+	t := &x.target
+	switch {
+	case x.g.config.Untokened != Allow, t.Scope == operation.Service:
+		return true, nil
+	case t.Scope == operation.Bucket:
+		return x.g.touches(t.Bucket), nil
+	}
+	fenced, err = x.fenced(t.Bucket, t.Key)
+	if fenced || err != nil {
+		return fenced, err
+	}
+	from, copies, err := x.source()
+	if !copies || err != nil {
+		return false, err
+	}
+	fenced, err = x.fenced(from.Bucket, from.Key)
+	if fenced {
+		return false, refusal.Fence(guard.ErrUnsupported, "the source is fenced and the destination is not: copy it by a read and a write")
+	}
+	return false, err
+}
+
+// fenced tells whether a key is fenced: always, but where keys that no resource
+// covers are everybody's. A key that a store which keeps objects as files may
+// take for another is nobody's then.
+func (x *exchange) fenced(bucket, key string) (bool, error) {
+	switch {
+	case x.g.config.Untokened != Allow, x.g.covered(bucket, key) != "":
+		return true, nil
+	case !x.g.touches(bucket):
+		return false, nil
+	}
+	if clean := strings.TrimPrefix(path.Clean("/"+key), "/"); clean != strings.TrimSuffix(key, "/") {
+		return false, refusal.Fence(guard.ErrUnsupported, "some stores take this key for %q, and keys of the bucket are fenced", clean)
+	}
+	return false, nil
+}
+
+// source returns where a copy is from, if the request is one: a place that the
+// client may read.
+func (x *exchange) source() (from operation.Source, copies bool, err error) {
+	value := x.r.Header.Get("X-Amz-Copy-Source")
+	if value == "" {
+		return from, false, nil
+	}
+	if from, err = operation.ParseSource(value); err != nil {
+		return from, true, refusal.New(refusal.InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+	}
+	if !x.client.may(from.Bucket) {
+		return from, true, refusal.New(refusal.AccessDenied, "Access Denied")
+	}
+	return from, true, checkKey(from.Key)
+}
+
+// checkKey refuses a key that is the fence's own, that leads out of its bucket,
+// or that is none.
+func checkKey(key string) error {
+	switch {
+	case layout.Reserved(key):
+		return refusal.New(refusal.AccessDenied, "Access Denied")
+	case len(key) > maxKey:
+		return refusal.New(refusal.KeyTooLong, "Your key is too long")
+	case strings.ContainsRune(key, 0) || climbs(key):
+		return refusal.New(refusal.InvalidURI, "Couldn't parse the specified URI.")
+	}
+	return nil
+}
+
+// maxKey is the longest key in bytes, as of S3.
+const maxKey = 1024
+
+// climbs reports whether a key read as a path leads above its bucket.
+func climbs(key string) bool {
+	depth := 0
+	for part := range strings.SplitSeq(key, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if depth--; depth < 0 {
+				return true
+			}
+		default:
+			depth++
+		}
+	}
+	return false
+}
+
+// signing are the parameters of a presigned query.
+var signing = [...]string{ //nolint:gochecknoglobals // a constant
+	"X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders", "X-Amz-Signature", "X-Amz-Security-Token",
+}
+
+// promote makes headers of the parameters that SDKs put into a presigned query
+// in their place. The signature covers them. Checksums are passed over, as S3
+// does: SDKs presign the one of an empty body.
+func (x *exchange) promote() error {
+	for name, values := range x.target.Query {
+		lower := strings.ToLower(name)
+		if !strings.HasPrefix(lower, "x-amz-") || isSigning(name) || strings.HasPrefix(lower, "x-amz-checksum-") || lower == "x-amz-content-sha256" {
+			continue
+		}
+		name = http.CanonicalHeaderKey(name)
+		if _, there := x.r.Header[name]; there {
+			return refusal.New(refusal.InvalidArgument, "%s is given as a header and in the query.", lower)
+		}
+		if name == "X-Amz-Copy-Source" { // it would be another operation
+			return x.unknown()
+		}
+		x.r.Header[name] = values
+		x.promoted = append(x.promoted, lower)
+	}
+	return nil
+}
+
+func isSigning(parameter string) bool {
+	for _, name := range signing {
+		if name == parameter {
+			return true
+		}
+	}
+	return false
+}

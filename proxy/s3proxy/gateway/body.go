@@ -1,0 +1,106 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+)
+
+const (
+	// What a client sends of a body that nobody wants is read on for so long, so
+	// that it reads the answer before its connection breaks.
+	lingerTime  = 3 * time.Second
+	lingerBytes = 64 << 20
+	// netDrain is how much of a body net/http itself reads away.
+	netDrain = 256 << 10
+)
+
+var errStopped = errors.New("the request has ended")
+
+// intake is a request's body as it comes from the client's connection. Each read
+// has its time. The transport to the store may still read it when its request
+// has ended: nothing may go on, or answer, before stop has been called.
+type intake struct {
+	body  io.ReadCloser // net/http's
+	conn  *http.ResponseController
+	limit time.Duration
+	count prometheus.Counter
+
+	reading  sync.Mutex // held by whoever reads
+	deadline time.Time
+	whole    atomic.Bool // it was read to its end
+	stopped  atomic.Bool
+	err      error // of a read
+}
+
+// Read reads on, if there is progress in time.
+func (b *intake) Read(p []byte) (int, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	b.extend()
+	if b.stopped.Load() { // after the deadline was set, or stop's would be undone
+		return 0, errStopped
+	}
+	n, err := b.body.Read(p)
+	b.count.Add(float64(n))
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		b.whole.Store(true)
+		// net/http waits for the client to hang up now, and would take the
+		// deadline for that.
+		_ = b.conn.SetReadDeadline(time.Time{})
+	default:
+		err = &refusal.BodyError{Err: err}
+		b.err = err
+	}
+	return n, err
+}
+
+// Close does nothing: net/http closes the body.
+func (b *intake) Close() error { return nil }
+
+// extend moves the deadline on, but not for each of many small reads.
+func (b *intake) extend() {
+	now := time.Now()
+	if b.deadline.Sub(now) < b.limit*3/4 {
+		b.deadline = now.Add(b.limit)
+		_ = b.conn.SetReadDeadline(b.deadline)
+	}
+}
+
+// stop ends the body: whoever still reads it is cut off, and when stop returns
+// nobody does. It reports whether somebody was, so that the connection is of no
+// more use.
+func (b *intake) stop() (cut bool) {
+	b.stopped.Store(true)
+	if b.reading.TryLock() {
+		b.reading.Unlock()
+		return false
+	}
+	_ = b.conn.SetReadDeadline(time.Unix(1, 0))
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	return !b.whole.Load()
+}
+
+// failed returns the error that reading came to, after stop.
+func (b *intake) failed() error {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	return b.err
+}
+
+// linger reads away what the client still sends, within bounds. The answer has
+// been sent.
+func (b *intake) linger() {
+	_ = b.conn.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, b.body, lingerBytes)
+}

@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+)
+
+// maxBuckets is the longest page of buckets, as of S3.
+const maxBuckets = 10000
+
+// listBuckets lists those that the client may use.
+func (x *exchange) listBuckets() error {
+	query, most := x.target.Query, maxBuckets
+	if query.Has("max-buckets") {
+		n, err := strconv.Atoi(query.Get("max-buckets"))
+		if err != nil || n < 1 || n > maxBuckets {
+			return refusal.New(refusal.InvalidArgument, "max-buckets must be an integer between 1 and %d, inclusive", maxBuckets)
+		}
+		most = n
+	}
+	all, err := x.g.core.ListBuckets(x.ctx())
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b minio.BucketInfo) int { return strings.Compare(a.Name, b.Name) })
+	result := s3xml.ListBuckets{Owner: x.owner()}
+	for _, b := range all {
+		if !x.client.may(b.Name) || !strings.HasPrefix(b.Name, query.Get("prefix")) || b.Name <= query.Get("continuation-token") {
+			continue
+		}
+		if len(result.Buckets) == most {
+			result.ContinuationToken = result.Buckets[most-1].Name
+			break
+		}
+		result.Buckets = append(result.Buckets, s3xml.Bucket{Name: b.Name, Created: b.CreationDate})
+	}
+	return x.xml(http.StatusOK, result)
+}
+
+// owner is whose all is, as far as clients are told.
+func (x *exchange) owner() s3xml.Owner {
+	return s3xml.Owner{ID: x.client.AccessKey, DisplayName: x.client.AccessKey}
+}
+
+// exists looks whether the bucket is there.
+func (x *exchange) exists() error {
+	there, err := x.g.core.BucketExists(x.ctx(), x.target.Bucket)
+	if err == nil && !there {
+		return refusal.New(refusal.NoSuchBucket, "The specified bucket does not exist")
+	}
+	return err
+}
+
+func (x *exchange) headBucket() error {
+	if err := x.exists(); err != nil {
+		return err
+	}
+	x.w.Header().Set("X-Amz-Bucket-Region", x.g.config.Upstream.Region)
+	return x.reply(http.StatusOK)
+}
+
+func (x *exchange) getBucketLocation() error {
+	if err := x.exists(); err != nil {
+		return err
+	}
+	return x.xml(http.StatusOK, s3xml.Location{Region: x.g.config.Upstream.Region})
+}
+
+func (x *exchange) getBucketVersioning() error {
+	v, err := x.g.core.GetBucketVersioning(x.ctx(), x.target.Bucket)
+	if err != nil {
+		return err
+	}
+	return x.xml(http.StatusOK, s3xml.Versioning{Status: v.Status})
+}
+
+// createBucket makes none, but says of one that is there what S3 says. Some
+// clients ask before each upload.
+func (x *exchange) createBucket() error {
+	there, err := x.g.core.BucketExists(x.ctx(), x.target.Bucket)
+	switch {
+	case err != nil:
+		return err
+	case there:
+		return refusal.New(refusal.BucketAlreadyOwnedByYou, "Your previous request to create the named bucket succeeded and you already own it.")
+	}
+	return refusal.New(refusal.NotImplemented, "Buckets are not made through the proxy.")
+}

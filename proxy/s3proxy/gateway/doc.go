@@ -1,0 +1,3 @@
+// Package gateway answers the requests of S3 clients out of a bucket that is
+// fenced.
+package gateway

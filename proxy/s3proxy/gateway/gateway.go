@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
+)
+
+// Policy is what requests without a token may do.
+type Policy uint8
+
+const (
+	// ReadOnly: they may read.
+	ReadOnly Policy = iota
+	// Deny: nothing.
+	Deny
+	// Allow: what they like with keys that no resource covers, which are not
+	// fenced at all; with the others read.
+	Allow
+)
+
+// Config is what a Gateway works by. It is complete and valid.
+type Config struct {
+	// Upstream is the store.
+	Upstream Upstream
+	// Clients are who may come.
+	Clients []Client
+	// Untokened is what they may do without a token.
+	Untokened Policy
+	// Resources are what keys belong to.
+	Resources []Resource
+	// Legacy admits objects that are not framed.
+	Legacy bool
+	// MaxBodyTime is how long a body may make no progress, either way.
+	MaxBodyTime time.Duration
+	// Domains are those in front of which the host names the bucket.
+	Domains []string
+	// Metrics are counted in.
+	Metrics *Metrics
+	// Log gets one line for each refusal.
+	Log *slog.Logger
+}
+
+// Upstream is the store, and who the proxy is there.
+type Upstream struct {
+	// Host is its host:port, and Secure whether it has TLS.
+	Host   string
+	Secure bool
+	// Region, AccessKey and SecretKey are what requests are signed with.
+	Region, AccessKey, SecretKey string
+	// Transport sends them. The gateway closes its idle connections at the end.
+	Transport *http.Transport
+}
+
+// Client is somebody who may come.
+type Client struct {
+	AccessKey, SecretKey string
+	// Buckets are those that it may use, "*" alone for all.
+	Buckets []string
+	// ReadOnly refuses its writes.
+	ReadOnly bool
+}
+
+func (c *Client) may(bucket string) bool {
+	return slices.Contains(c.Buckets, bucket) || slices.Contains(c.Buckets, "*")
+}
+
+// Resource says that the keys of a bucket that begin with Prefix belong to a
+// resource.
+type Resource struct{ Bucket, Prefix, Resource string }
+
+// Gateway is an http.Handler. Make it with New.
+type Gateway struct {
+	config   Config
+	log      *slog.Logger
+	metrics  *Metrics
+	clients  map[string]*Client
+	verifier *sigv4.Verifier
+	handlers map[operation.Name]func(*exchange) error
+	core     minio.Core
+	stores   stores
+
+	serving atomic.Int64 // requests
+	retired atomic.Bool
+}
+
+// New returns a gateway for c. It asks nothing of the store yet.
+func New(c Config) (*Gateway, error) {
+	g := &Gateway{config: c, log: c.Log, metrics: c.Metrics, clients: make(map[string]*Client, len(c.Clients)), handlers: handlers()}
+	for i := range c.Clients {
+		g.clients[c.Clients[i].AccessKey] = &c.Clients[i]
+	}
+	g.verifier = sigv4.New(sigv4.Config{Region: c.Upstream.Region, Secret: g.secret})
+	client, err := minio.New(c.Upstream.Host, &minio.Options{
+		Creds:        credentials.NewStaticV4(c.Upstream.AccessKey, c.Upstream.SecretKey, ""),
+		Secure:       c.Upstream.Secure,
+		Region:       c.Upstream.Region,
+		BucketLookup: minio.BucketLookupPath,
+		Transport:    g.upstream(),
+		MaxRetries:   1, // what may be sent again package s3store decides
+	})
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	g.core = minio.Core{Client: client}
+	g.stores.open = g.openStore
+	return g, nil
+}
+
+func (g *Gateway) secret(accessKey string) (string, bool) {
+	c, ok := g.clients[accessKey]
+	if !ok {
+		return "", false
+	}
+	return c.SecretKey, true
+}
+
+// uploadKey is what the ids of uploads are authenticated with. Proxies of one
+// store have one.
+func (g *Gateway) uploadKey() []byte {
+	mac := hmac.New(sha256.New, []byte(g.config.Upstream.SecretKey))
+	mac.Write([]byte("fenceproxy: ids of uploads"))
+	return mac.Sum(nil)
+}
+
+// Retire closes the idle connections to the store when the last request that
+// the gateway is serving has ended. It gets no more.
+func (g *Gateway) Retire() {
+	g.retired.Store(true)
+	g.Rest()
+}
+
+// Rest closes the connections to the store that nobody uses.
+func (g *Gateway) Rest() { g.config.Upstream.Transport.CloseIdleConnections() }
+
+func (g *Gateway) left() {
+	if g.serving.Add(-1) == 0 && g.retired.Load() {
+		g.Rest()
+	}
+}
+
+// covered returns the resource that a key belongs to by the configuration; ""
+// if none.
+func (g *Gateway) covered(bucket, key string) string {
+	best, resource := -1, ""
+	for _, r := range g.config.Resources {
+		if r.Bucket == bucket && strings.HasPrefix(key, r.Prefix) && len(r.Prefix) > best {
+			best, resource = len(r.Prefix), r.Resource
+		}
+	}
+	return resource
+}
+
+// touches reports whether a resource covers any key of the bucket.
+func (g *Gateway) touches(bucket string) bool {
+	return slices.ContainsFunc(g.config.Resources, func(r Resource) bool { return r.Bucket == bucket })
+}

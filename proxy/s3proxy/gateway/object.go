@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+)
+
+func (x *exchange) putObject() error {
+	p, err := x.payload()
+	if err != nil {
+		return err
+	}
+	if p.Size() > maxPut {
+		return refusal.New(refusal.EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
+	}
+	o, err := x.putOptions()
+	if err != nil {
+		return err
+	}
+	o.IfMatch, o.IfNoneMatch = namedETag(x.r.Header.Get("If-Match")), namedETag(x.r.Header.Get("If-None-Match"))
+	token, err := x.writeToken(x.target.Key, p.Size())
+	if err != nil {
+		return err
+	}
+	info, err := x.store.Put(x.ctx(), token, x.target.Key, p, p.Size(), o)
+	if err != nil {
+		return err
+	}
+	h := x.w.Header()
+	h.Set("ETag", quoted(shownETag(info.ETag)))
+	x.version(info.VersionID)
+	for name, value := range p.Checksums() {
+		h.Set(name, value)
+	}
+	if len(p.Checksums()) > 0 {
+		h.Set("X-Amz-Checksum-Type", "FULL_OBJECT")
+	}
+	return x.reply(http.StatusOK)
+}
+
+func (x *exchange) deleteObject() error {
+	token, err := x.writeToken(x.target.Key, 0)
+	if err != nil {
+		return err
+	}
+	o := s3store.DeleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match"))}
+	if err := x.store.Delete(x.ctx(), token, x.target.Key, o); err != nil {
+		return err
+	}
+	return x.reply(http.StatusNoContent)
+}
+
+func (x *exchange) getObject() error {
+	want, err := x.wanted()
+	if err != nil {
+		return err
+	}
+	token, err := x.readToken(x.target.Key)
+	if err != nil {
+		return err
+	}
+	object, err := x.store.Get(x.ctx(), token, x.target.Key, want.GetOptions)
+	if err != nil {
+		return err
+	}
+	defer object.Close()
+	span := span{object.Offset, object.Length}
+	if want.ranged && span.length <= 0 {
+		return errRange()
+	}
+	x.describe(&object.Info)
+	if object.Parts > 0 {
+		x.w.Header().Set("X-Amz-Mp-Parts-Count", strconv.Itoa(object.Parts))
+	}
+	return x.stream(want.status(x, span, object.Info.Size), object, span.length)
+}
+
+func (x *exchange) headObject() error {
+	want, err := x.wanted()
+	if err != nil {
+		return err
+	}
+	if want.PartNumber > 0 { // only what is read tells where a part lies
+		return x.getObject()
+	}
+	token, err := x.readToken(x.target.Key)
+	if err != nil {
+		return err
+	}
+	info, err := x.store.Stat(x.ctx(), token, x.target.Key, want.GetOptions)
+	if err != nil {
+		return err
+	}
+	span, err := want.of(info.Size)
+	if err != nil {
+		return err
+	}
+	x.describe(&info)
+	return x.stream(want.status(x, span, info.Size), nil, span.length)
+}
+
+func (x *exchange) version(id string) {
+	if id != "" {
+		x.w.Header().Set("X-Amz-Version-Id", id)
+	}
+}

@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/minio/minio-go/v7/pkg/encrypt"
+
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+)
+
+const (
+	metaPrefix = "X-Amz-Meta-"
+	// maxMetadata is the size in bytes of all names and values, as of S3.
+	maxMetadata = 2 << 10
+	// defaultType is what S3 says of an object that was stored without a type.
+	defaultType = "binary/octet-stream"
+)
+
+// putOptions are what is stored beside a payload, by the request's headers, and
+// how. The conditions are not among them: CreateMultipartUpload has none.
+func (x *exchange) putOptions() (s3store.PutOptions, error) {
+	h := x.r.Header
+	o := s3store.PutOptions{
+		ContentType: h.Get("Content-Type"), ContentEncoding: withoutChunked(h.Get("Content-Encoding")),
+		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"),
+		CacheControl: h.Get("Cache-Control"), StorageClass: h.Get("X-Amz-Storage-Class"),
+		Expires: date(h.Get("Expires")),
+	}
+	if o.ContentType == "" {
+		o.ContentType = defaultType
+	}
+	switch acl := h.Get("X-Amz-Acl"); {
+	case acl != "" && acl != "private" && acl != "bucket-owner-full-control":
+		return o, refusal.New(refusal.NotImplemented, "The ACL %q is not implemented by the proxy.", acl)
+	case o.Expires.IsZero() && h.Get("Expires") != "":
+		return o, refusal.New(refusal.InvalidArgument, "Expires is not a date of HTTP.")
+	}
+	var err error
+	if o.UserMetadata, err = metadata(h); err != nil {
+		return o, err
+	}
+	if o.UserTags, err = tagSet(h.Get("X-Amz-Tagging")); err != nil {
+		return o, err
+	}
+	o.ServerSideEncryption, err = encryption(h)
+	return o, err
+}
+
+// metadata is the client's own, without the fence's.
+func metadata(h http.Header) (map[string]string, error) {
+	all := make(map[string]string)
+	size := 0
+	for name, values := range h {
+		if !strings.HasPrefix(name, metaPrefix) || name == carrier.S3Metadata {
+			continue
+		}
+		value := strings.Join(values, ",")
+		size += len(name) - len(metaPrefix) + len(value)
+		all[strings.ToLower(name)] = value
+	}
+	if size > maxMetadata {
+		return nil, refusal.New(refusal.MetadataTooLarge, "Your metadata headers exceed the maximum allowed metadata size")
+	}
+	return all, nil
+}
+
+// tagSet reads tags as a header has them, name=value&…
+func tagSet(text string) (map[string]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, refusal.New(refusal.InvalidArgument, "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
+	}
+	tags := make(map[string]string, len(values))
+	for name, v := range values {
+		if len(v) > 1 {
+			return nil, refusal.New(refusal.InvalidTag, "Cannot provide multiple Tags with the same key")
+		}
+		tags[name] = v[0]
+	}
+	return tags, nil
+}
+
+// encryption is by keys of the store's.
+func encryption(h http.Header) (encrypt.ServerSide, error) {
+	key, context := h.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"), h.Get("X-Amz-Server-Side-Encryption-Context")
+	switch method := h.Get("X-Amz-Server-Side-Encryption"); {
+	case method == "" && key == "" && context == "":
+		return nil, nil
+	case method == "AES256" && key == "" && context == "":
+		return encrypt.NewSSE(), nil
+	case method == "aws:kms":
+		if context == "" {
+			return encrypt.NewSSEKMS(key, nil)
+		}
+		text, err := base64.StdEncoding.DecodeString(context)
+		if err != nil || !json.Valid(text) {
+			return nil, refusal.New(refusal.InvalidArgument, "x-amz-server-side-encryption-context is not JSON in Base64.")
+		}
+		return encrypt.NewSSEKMS(key, json.RawMessage(text))
+	default:
+		return nil, refusal.New(refusal.NotImplemented, "This server-side encryption is not implemented by the proxy.")
+	}
+}
+
+// withoutChunked is a Content-Encoding without what the client's way of sending
+// has put into it.
+func withoutChunked(encoding string) string {
+	var kept []string
+	for part := range strings.SplitSeq(encoding, ",") {
+		if part = strings.TrimSpace(part); part != "" && !strings.EqualFold(part, "aws-chunked") {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Join(kept, ",")
+}
