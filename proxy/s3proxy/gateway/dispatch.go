@@ -10,6 +10,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
 )
 
 // How a request is served, and what a handler is.
@@ -32,7 +33,7 @@ import (
 //	                       none and none is needed. For a listing key is the prefix.
 //	payload()              the body: decoded, with a size. Its last byte comes
 //	                       when all of it was verified: read a document to its end.
-//	putOptions()           what the headers say of an object that is written
+//	header.PutOptions(h)   what the headers say of an object that is written
 //	reply(status)          an answer without a body; xml and stream: one with
 //	shownETag, namedETag   the ETags of framed objects as clients see and name them
 //
@@ -162,13 +163,9 @@ func (x *exchange) admit() (fenced bool, err error) {
 
 func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	conn := http.NewResponseController(w)
-	x := &exchange{g: g, r: r, id: strings.ToUpper(rand.Text()[:16]), begun: time.Now()}
-	x.in = &intake{body: r.Body, conn: conn, limit: g.config.MaxBodyTime, count: g.metrics.BytesUp}
-	x.in.whole.Store(r.Body == nil || r.Body == http.NoBody)
-	x.w = &answer{
-		ResponseWriter: w, conn: conn, limit: g.config.MaxBodyTime, count: g.metrics.BytesDown,
-		before: x.settle, bare: r.Method == http.MethodHead,
-	}
+	x := &exchange{g: g, r: r, conn: conn, id: strings.ToUpper(rand.Text()[:16]), begun: time.Now()}
+	x.in = wire.NewIntake(r, conn, g.config.MaxBodyTime, g.metrics.BytesUp)
+	x.w = wire.NewAnswer(w, r, conn, g.config.MaxBodyTime, g.metrics.BytesDown, x.settle)
 	r.Body = x.in
 	x.w.Header().Set("X-Amz-Request-Id", x.id)
 	return x

@@ -15,11 +15,14 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
 const (
 	maxPut = 5 << 30 // bytes, of one PUT
+	// netDrain is how much of a body, in bytes, net/http itself reads away.
+	netDrain = 256 << 10
 	// smallBody is the size in bytes up to which a body is not asked for before
 	// it is read whether it may be written: that would cost a request more.
 	smallBody = 1 << 20
@@ -28,9 +31,10 @@ const (
 // exchange is one request and its answer.
 type exchange struct {
 	g     *Gateway
-	w     *answer
+	w     *wire.Answer
 	r     *http.Request
-	in    *intake
+	in    *wire.Intake
+	conn  *http.ResponseController
 	id    string
 	begun time.Time
 
@@ -123,13 +127,13 @@ func (x *exchange) xml(status int, d s3xml.Document) error {
 // settle is done before the header of the answer is sent: nobody reads the body
 // any more, and what is left of it is dealt with.
 func (x *exchange) settle() {
-	cut := x.in.stop()
+	cut := x.in.Stop()
 	switch {
-	case x.in.whole.Load():
+	case x.in.Whole():
 	case cut, x.expects():
 		x.w.Header().Set("Connection", "close")
 	case x.r.ContentLength >= 0 && x.r.ContentLength <= netDrain:
-		_ = x.w.conn.SetReadDeadline(time.Now().Add(x.in.limit)) // net/http reads it away
+		_ = x.conn.SetReadDeadline(time.Now().Add(x.g.config.MaxBodyTime)) // net/http reads it away
 	default:
 		x.w.Header().Set("Connection", "close")
 		x.linger = true
@@ -138,14 +142,14 @@ func (x *exchange) settle() {
 
 // end is the end of the exchange.
 func (x *exchange) end() {
-	x.in.stop()
-	if x.w.status == 0 {
+	x.in.Stop()
+	if x.w.Status() == 0 {
 		return // the connection is broken off
 	}
-	x.g.metrics.Requests.WithLabelValues(x.name(), class(x.w.status)).Inc()
+	x.g.metrics.Requests.WithLabelValues(x.name(), class(x.w.Status())).Inc()
 	if x.linger {
 		x.w.Flush()
-		x.in.linger()
+		x.in.Linger()
 	}
 }
 
@@ -159,7 +163,7 @@ func (x *exchange) name() string {
 
 // refuse answers with an error.
 func (x *exchange) refuse(err error) {
-	if x.w.status != 0 { // the client must not take what it has for the whole
+	if x.w.Status() != 0 { // the client must not take what it has for the whole
 		x.log("broken off", err)
 		x.breakOff()
 	}
@@ -192,7 +196,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 128<<10); return &b 
 func (x *exchange) stream(status int, body io.Reader, size int64) error {
 	x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	x.w.WriteHeader(status)
-	if size == 0 || x.w.bare {
+	if size == 0 || x.w.Bare() {
 		return nil
 	}
 	buffer := buffers.Get().(*[]byte)

@@ -10,6 +10,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 )
 
@@ -29,8 +30,8 @@ func (x *exchange) forward() error {
 	}
 	res, err := x.g.upstream().RoundTrip(req)
 	if err != nil {
-		if x.in.stop(); x.in.failed() != nil {
-			err = x.in.failed()
+		if x.in.Stop(); x.in.Err() != nil {
+			err = x.in.Err()
 		}
 		return err
 	}
@@ -42,7 +43,7 @@ func (x *exchange) forward() error {
 		}
 	}
 	x.w.WriteHeader(res.StatusCode)
-	if x.w.bare {
+	if x.w.Bare() {
 		return nil
 	}
 	return x.pour(res.Body)
@@ -85,7 +86,7 @@ func (x *exchange) onward(body io.Reader, size int64) (*http.Request, error) {
 		}
 	}
 	carrier.StripS3(req.Header, nil)
-	if encoding := withoutChunked(x.r.Header.Get("Content-Encoding")); encoding == "" {
+	if encoding := header.WithoutChunked(x.r.Header.Get("Content-Encoding")); encoding == "" {
 		req.Header.Del("Content-Encoding")
 	} else {
 		req.Header.Set("Content-Encoding", encoding)

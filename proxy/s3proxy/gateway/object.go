@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
@@ -16,7 +17,7 @@ func (x *exchange) putObject() error {
 	if p.Size() > maxPut {
 		return refusal.New(refusal.EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
 	}
-	o, err := x.putOptions()
+	o, err := header.PutOptions(x.r.Header)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"errors"
@@ -18,16 +18,14 @@ const (
 	// that it reads the answer before its connection breaks.
 	lingerTime  = 3 * time.Second
 	lingerBytes = 64 << 20
-	// netDrain is how much of a body net/http itself reads away.
-	netDrain = 256 << 10
 )
 
 var errStopped = errors.New("the request has ended")
 
-// intake is a request's body as it comes from the client's connection. Each read
+// Intake is a request's body as it comes from the client's connection. Each read
 // has its time. The transport to the store may still read it when its request
-// has ended: nothing may go on, or answer, before stop has been called.
-type intake struct {
+// has ended: nothing may go on, or answer, before Stop has been called.
+type Intake struct {
 	body  io.ReadCloser // net/http's
 	conn  *http.ResponseController
 	limit time.Duration
@@ -40,12 +38,23 @@ type intake struct {
 	err      error // of a read
 }
 
+// NewIntake returns the body of a request on a connection that may make no
+// progress for limit. Its bytes are counted.
+func NewIntake(r *http.Request, conn *http.ResponseController, limit time.Duration, count prometheus.Counter) *Intake {
+	b := &Intake{body: r.Body, conn: conn, limit: limit, count: count}
+	b.whole.Store(r.Body == nil || r.Body == http.NoBody)
+	return b
+}
+
+// Whole reports whether the body was read to its end.
+func (b *Intake) Whole() bool { return b.whole.Load() }
+
 // Read reads on, if there is progress in time.
-func (b *intake) Read(p []byte) (int, error) {
+func (b *Intake) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	b.extend()
-	if b.stopped.Load() { // after the deadline was set, or stop's would be undone
+	if b.stopped.Load() { // after the deadline was set, or Stop's would be undone
 		return 0, errStopped
 	}
 	n, err := b.body.Read(p)
@@ -65,10 +74,10 @@ func (b *intake) Read(p []byte) (int, error) {
 }
 
 // Close does nothing: net/http closes the body.
-func (b *intake) Close() error { return nil }
+func (b *Intake) Close() error { return nil }
 
 // extend moves the deadline on, but not for each of many small reads.
-func (b *intake) extend() {
+func (b *Intake) extend() {
 	now := time.Now()
 	if b.deadline.Sub(now) < b.limit*3/4 {
 		b.deadline = now.Add(b.limit)
@@ -76,10 +85,10 @@ func (b *intake) extend() {
 	}
 }
 
-// stop ends the body: whoever still reads it is cut off, and when stop returns
+// Stop ends the body: whoever still reads it is cut off, and when Stop returns
 // nobody does. It reports whether somebody was, so that the connection is of no
 // more use.
-func (b *intake) stop() (cut bool) {
+func (b *Intake) Stop() (cut bool) {
 	b.stopped.Store(true)
 	if b.reading.TryLock() {
 		b.reading.Unlock()
@@ -91,16 +100,16 @@ func (b *intake) stop() (cut bool) {
 	return !b.whole.Load()
 }
 
-// failed returns the error that reading came to, after stop.
-func (b *intake) failed() error {
+// Err returns the error that reading came to, after Stop.
+func (b *Intake) Err() error {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	return b.err
 }
 
-// linger reads away what the client still sends, within bounds. The answer has
+// Linger reads away what the client still sends, within bounds. The answer has
 // been sent.
-func (b *intake) linger() {
+func (b *Intake) Linger() {
 	_ = b.conn.SetReadDeadline(time.Now().Add(lingerTime))
 	_, _ = io.CopyN(io.Discard, b.body, lingerBytes)
 }

@@ -1,4 +1,4 @@
-package gateway
+package header
 
 import (
 	"encoding/base64"
@@ -22,15 +22,14 @@ const (
 	defaultType = "binary/octet-stream"
 )
 
-// putOptions are what is stored beside a payload, by the request's headers, and
-// how. The conditions are not among them: CreateMultipartUpload has none.
-func (x *exchange) putOptions() (s3store.PutOptions, error) {
-	h := x.r.Header
+// PutOptions are what is stored beside a payload, by the headers of a request,
+// and how. The conditions are not among them: CreateMultipartUpload has none.
+func PutOptions(h http.Header) (s3store.PutOptions, error) {
 	o := s3store.PutOptions{
-		ContentType: h.Get("Content-Type"), ContentEncoding: withoutChunked(h.Get("Content-Encoding")),
+		ContentType: h.Get("Content-Type"), ContentEncoding: WithoutChunked(h.Get("Content-Encoding")),
 		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"),
 		CacheControl: h.Get("Cache-Control"), StorageClass: h.Get("X-Amz-Storage-Class"),
-		Expires: date(h.Get("Expires")),
+		Expires: Date(h.Get("Expires")),
 	}
 	if o.ContentType == "" {
 		o.ContentType = defaultType
@@ -45,7 +44,7 @@ func (x *exchange) putOptions() (s3store.PutOptions, error) {
 	if o.UserMetadata, err = metadata(h); err != nil {
 		return o, err
 	}
-	if o.UserTags, err = tagSet(h.Get("X-Amz-Tagging")); err != nil {
+	if o.UserTags, err = Tags(h.Get("X-Amz-Tagging")); err != nil {
 		return o, err
 	}
 	o.ServerSideEncryption, err = encryption(h)
@@ -70,8 +69,8 @@ func metadata(h http.Header) (map[string]string, error) {
 	return all, nil
 }
 
-// tagSet reads tags as a header has them, name=value&…
-func tagSet(text string) (map[string]string, error) {
+// Tags reads tags as a header has them, name=value&…
+func Tags(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -111,9 +110,9 @@ func encryption(h http.Header) (encrypt.ServerSide, error) {
 	}
 }
 
-// withoutChunked is a Content-Encoding without what the client's way of sending
+// WithoutChunked is a Content-Encoding without what the client's way of sending
 // has put into it.
-func withoutChunked(encoding string) string {
+func WithoutChunked(encoding string) string {
 	var kept []string
 	for part := range strings.SplitSeq(encoding, ",") {
 		if part = strings.TrimSpace(part); part != "" && !strings.EqualFold(part, "aws-chunked") {
