@@ -17,6 +17,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -74,7 +75,7 @@ func TestObjectsWithoutETag(t *testing.T) {
 	expect(t, "get", err, guard.ErrUnsupported, guard.Refused)
 	_, err = read(ctx, s, writer(33), "dir/k", GetOptions{Offset: 3})
 	expect(t, "get of a part", err, guard.ErrUnsupported, guard.Refused)
-	_, err = s.Stat(ctx, writer(33), "dir/k")
+	_, err = s.Stat(ctx, writer(33), "dir/k", GetOptions{})
 	expect(t, "stat", err, guard.ErrUnsupported, guard.Refused)
 	_, err = s.Put(ctx, writer(33), "dir/k", strings.NewReader("v"), 1, PutOptions{})
 	expect(t, "put", err, guard.ErrUnsupported, guard.Refused)
@@ -85,11 +86,11 @@ func TestObjectsWithoutETag(t *testing.T) {
 		t.Errorf("frame: %v, %+v", err, last)
 	}
 	for info, err := range s.List(ctx, writer(33), ListOptions{Prefix: "dir/"}) {
-		if !errors.Is(err, guard.ErrUnsupported) || !errors.Is(err, errNoETag) {
+		if !errors.Is(err, guard.ErrUnsupported) || !errors.Is(err, request.ErrNoETag) {
 			t.Errorf("listed: %q, %v", info.Key, err)
 		}
 	}
-	if e := judgeBySize(minio.ObjectInfo{Key: "k", Size: 1000, LastModified: time.Now()}); e.err == nil || e.hidden {
+	if e := (&Store{}).judge(minio.ObjectInfo{Key: "k", Size: 1000, LastModified: time.Now()}); e.err == nil || e.hidden {
 		t.Errorf("an entry without an ETag is listed as %+v", e)
 	}
 
@@ -140,7 +141,7 @@ func TestRangesBeyondAllNumbers(t *testing.T) {
 		}
 		for _, o := range []GetOptions{{Offset: math.MaxInt64}, {Offset: math.MaxInt64 - 64, Length: 5}, {Offset: math.MaxInt64 - 63}} {
 			got, err := read(t.Context(), e.store, writer(33), "k", o)
-			if !isStatus(err, http.StatusRequestedRangeNotSatisfiable) {
+			if !request.IsStatus(err, http.StatusRequestedRangeNotSatisfiable) {
 				t.Errorf("from %d: %q, %v", o.Offset, got, err)
 			}
 		}

@@ -15,6 +15,9 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -22,13 +25,13 @@ import (
 // every kind of reader.
 func TestBytesAreExact(t *testing.T) {
 	t.Parallel()
-	const part = minPartSize
+	const part = parts.MinSize
 	all := randomBytes(3*part + 1)
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
 		e := newEnv(t, s, Config{PartSize: part})
 		for _, size := range []int{
-			0, 1, 59, 60, 61, 63, 64, 65, 4096, smallPayload - 1, smallPayload, smallPayload + 1,
+			0, 1, 59, 60, 61, 63, 64, 65, 4096, payload.Small - 1, payload.Small, payload.Small + 1,
 			part - 65, part - 64, part - 63, part - 1, part, part + 1, 2*part - 65, 2*part - 64, 2*part - 63, 2 * part, 3*part + 1,
 		} {
 			value := all[:size]
@@ -45,7 +48,7 @@ func TestBytesAreExact(t *testing.T) {
 				"with a checksum":    {streamed{bytes.NewReader(value)}, size, PutOptions{Checksum: minio.ChecksumCRC32C}},
 				"more than is meant": {io.MultiReader(bytes.NewReader(value), strings.NewReader("more")), size, PutOptions{Checksum: minio.ChecksumSHA256}},
 			} {
-				if size > smallPayload && name != "known" && name != "unknown stream" && size%part != 1 && size%part != part-64 {
+				if size > payload.Small && name != "known" && name != "unknown stream" && size%part != 1 && size%part != part-64 {
 					continue // the interesting ones are enough
 				}
 				key := fmt.Sprint(size, " ", name)
@@ -107,7 +110,7 @@ func TestRanges(t *testing.T) {
 							token = guard.Token{}
 						}
 						got, err := read(t.Context(), store, token, key, o)
-						if got != want || isStatus(err, http.StatusRequestedRangeNotSatisfiable) != isStatus(wantErr, http.StatusRequestedRangeNotSatisfiable) || (err == nil) != (wantErr == nil) {
+						if got != want || request.IsStatus(err, http.StatusRequestedRangeNotSatisfiable) != request.IsStatus(wantErr, http.StatusRequestedRangeNotSatisfiable) || (err == nil) != (wantErr == nil) {
 							t.Errorf("%s, %d bytes, %+v: %d bytes, %v; bare %d bytes, %v", name, size, o, len(got), err, len(want), wantErr)
 						}
 					}
@@ -193,7 +196,7 @@ func TestMetadata(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		e := newEnv(t, s, Config{PartSize: minPartSize})
+		e := newEnv(t, s, Config{PartSize: parts.MinSize})
 		o := PutOptions{
 			ContentType: "text/x-test", ContentEncoding: "identity", ContentDisposition: `attachment; filename="a b"`,
 			ContentLanguage: "de", CacheControl: "max-age=5", Expires: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -204,7 +207,7 @@ func TestMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, value := range map[string]string{"small": "v", "large": big} {
-			bareOptions.PartSize = minPartSize
+			bareOptions.PartSize = parts.MinSize
 			if _, err := e.bare.PutObject(t.Context(), e.bucket, "bare", strings.NewReader(value), int64(len(value)), bareOptions); err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +222,7 @@ func TestMetadata(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, key := range []string{key, key + " copy"} {
-				info, err := e.store.Stat(t.Context(), writer(33), key)
+				info, err := e.store.Stat(t.Context(), writer(33), key, GetOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -235,7 +238,7 @@ func TestMetadata(t *testing.T) {
 		if _, err := e.store.Copy(t.Context(), writer(33), CopyDest{Key: "other", ReplaceMetadata: true, PutOptions: o}, CopySource{Key: "small"}); err != nil {
 			t.Fatal(err)
 		}
-		info, err := e.store.Stat(t.Context(), writer(33), "other")
+		info, err := e.store.Stat(t.Context(), writer(33), "other", GetOptions{})
 		if err != nil || info.ContentType != "text/other" || fmt.Sprint(info.UserMetadata) != "map[A:b]" {
 			t.Errorf("copy with metadata of its own: %+v, %v", info, err)
 		}

@@ -1,15 +1,8 @@
 package s3store
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"slices"
-
-	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
@@ -29,24 +22,24 @@ func (s *Store) Claim(ctx context.Context, token guard.Token) error {
 	if err := token.Validate(); err != nil {
 		return s.done(ctx, "claim", token.Resource, err)
 	}
-	s.claims.forget(token)
+	s.claims.Forget(token)
 	_, err := s.claimed(ctx, token)
 	return s.done(ctx, "claim", token.Resource, err)
 }
 
 // claimed returns the grant of a token, claiming it if this store has not yet.
 func (s *Store) claimed(ctx context.Context, token guard.Token) (layout.Grant, error) {
-	if g, ok, err := s.claims.find(token); ok {
+	if g, ok, err := s.claims.Find(token); ok {
 		return g, err
 	}
 	if err := token.Validate(); err != nil {
 		return layout.Grant{}, err
 	}
-	return s.claims.once(ctx, token, s.claim)
+	return s.claims.Once(ctx, token, s.claim)
 }
 
 func (s *Store) claim(ctx context.Context, token guard.Token) (layout.Grant, error) {
-	if err := s.testPuts(ctx); err != nil {
+	if err := s.tested.Puts(ctx, s.parts); err != nil {
 		return layout.Grant{}, notApplied(err)
 	}
 	mark, err := s.changeMark(ctx, token.Resource, func(o layout.MarkObject) (layout.MarkObject, bool, error) {
@@ -64,7 +57,7 @@ func (s *Store) Mark(ctx context.Context, resource string) (guard.Mark, error) {
 	if err := guard.ValidateResource(resource); err != nil {
 		return guard.Mark{}, err
 	}
-	o, _, err := s.readMark(ctx, resource)
+	o, _, err := s.marks.Read(ctx, resource)
 	return o.Mark, err
 }
 
@@ -78,7 +71,7 @@ func (s *Store) Mark(ctx context.Context, resource string) (guard.Mark, error) {
 func (s *Store) Adopt(ctx context.Context, resource, issuer string) error {
 	err := guard.ValidateResource(resource)
 	if err == nil {
-		if err = s.testPuts(ctx); err != nil {
+		if err = s.tested.Puts(ctx, s.parts); err != nil {
 			err = notApplied(err)
 		}
 	}
@@ -98,111 +91,13 @@ func (s *Store) Adopt(ctx context.Context, resource, issuer string) error {
 	return s.done(ctx, "adopt", resource, err)
 }
 
-// changeMark reads the mark of resource and replaces it by what change makes
-// of it, if nobody else has in between, over and over until one of the two is
-// done or ctx ends.
+// changeMark changes the mark of resource, and remembers what it is then.
 func (s *Store) changeMark(ctx context.Context, resource string,
 	change func(layout.MarkObject) (layout.MarkObject, bool, error),
 ) (guard.Mark, error) {
-	reply := layout.Denied // to whatever was sent
-	for try := 0; ; try++ {
-		o, etag, err := s.readMark(ctx, resource)
-		if err == nil {
-			after, changed, no := change(o)
-			if no != nil {
-				return o.Mark, notApplied(no)
-			}
-			if changed {
-				var r layout.Reply
-				r, err = s.writeMark(ctx, after, etag)
-				reply = reply.Then(r)
-			}
-			if err == nil {
-				s.claims.learn(resource, after.Mark)
-				return after.Mark, nil
-			}
-			if overtaken(err) {
-				try = 0 // somebody else was faster, and has come further
-			}
-		}
-		if err = s.giveUp(ctx, try, err); err != nil {
-			if reply == layout.Lost {
-				return o.Mark, guard.WithOutcome(err, guard.Unknown)
-			}
-			return o.Mark, notApplied(err)
-		}
+	mark, err := s.marks.Change(ctx, resource, change)
+	if err == nil {
+		s.claims.Learn(resource, mark)
 	}
-}
-
-// overtaken reports whether a request was not carried out because the state
-// that it names is gone.
-func overtaken(err error) bool {
-	return isStatus(err, http.StatusPreconditionFailed) || isStatus(err, http.StatusConflict) || isAbsent(err)
-}
-
-// maxTries is how often a request that fails for no reason of its own is sent.
-const maxTries = 4
-
-// giveUp waits before err is tried again, or returns what ends the tries.
-func (s *Store) giveUp(ctx context.Context, try int, err error) error {
-	r, answered := responseOf(err)
-	if hopeless := answered && final(r.StatusCode) && !overtaken(err); hopeless || errors.Is(err, layout.ErrBadMark) || guard.OutcomeOf(err) == guard.Refused || try+1 >= maxTries {
-		return err
-	}
-	if ended := pause(ctx, try); ended != nil {
-		return errors.Join(ended, err)
-	}
-	return nil
-}
-
-// readMark returns the mark object of resource with its ETag, both zero but for
-// the name if there is none.
-func (s *Store) readMark(ctx context.Context, resource string) (layout.MarkObject, string, error) {
-	none := layout.MarkObject{Resource: resource}
-	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, layout.MarkKey(resource), minio.GetObjectOptions{})
-	if isAbsent(err) {
-		return none, "", nil
-	}
-	if err != nil {
-		return none, "", fmt.Errorf("read mark of %q: %w", resource, err)
-	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, layout.MaxMarkSize+1))
-	if err != nil {
-		return none, "", fmt.Errorf("read mark of %q: %w", resource, err)
-	}
-	o, err := layout.ParseMark(data, resource)
-	if err != nil {
-		return none, "", fmt.Errorf("read mark of %q: %w", resource, err)
-	}
-	if info.ETag == "" { // it could never be replaced
-		return none, "", fmt.Errorf("read mark of %q: %w", resource, unsupported(guard.Token{}, errNoETag))
-	}
-	return o, info.ETag, nil
-}
-
-func (s *Store) writeMark(ctx context.Context, o layout.MarkObject, etag string) (layout.Reply, error) {
-	data := o.Bytes()
-	if len(data) > layout.MaxMarkSize {
-		return layout.Denied, fmt.Errorf("mark of %q: too many issuers", o.Resource)
-	}
-	opts := minio.PutObjectOptions{ContentType: "application/json"}
-	condition(&opts, layout.Condition{ETag: etag})
-	ctx, w := watch(ctx)
-	b := newBody(bytes.NewReader(data), int64(len(data)))
-	_, err := s.core.PutObject(ctx, s.config.Bucket, layout.MarkKey(o.Resource), b, int64(len(data)), "", "", opts)
-	if err != nil {
-		err = fmt.Errorf("write mark of %q: %w", o.Resource, err)
-	}
-	unread, _ := b.stop()
-	return w.reply(err, unread > 0), err
-}
-
-// condition makes a request name the state that it is meant for.
-func condition(opts *minio.PutObjectOptions, c layout.Condition) {
-	if c.ETag == "" {
-		opts.SetMatchETagExcept("*")
-		return
-	}
-	opts.SetMatchETag(c.ETag)
+	return mark, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
 )
 
 // The caller's own conditions on writes are about objects, not about what
@@ -17,17 +18,17 @@ func TestConditionsOfWrites(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		e := newEnv(t, s, Config{PartSize: minPartSize})
+		e := newEnv(t, s, Config{PartSize: parts.MinSize})
 		put := func(store *Store, key, value string, o PutOptions) error {
 			_, err := store.Put(t.Context(), writer(33), key, strings.NewReader(value), int64(len(value)), o)
 			return err
 		}
 		for _, value := range []string{"new", big} {
-			for name, store := range map[string]*Store{"warm": e.store, "cold": e.newStore(t, Config{PartSize: minPartSize})} {
+			for name, store := range map[string]*Store{"warm": e.store, "cold": e.newStore(t, Config{PartSize: parts.MinSize})} {
 				key := name + value[:3]
 				expect(t, "create", put(store, key, value, PutOptions{IfNoneMatch: "*"}), nil, guard.Applied)
 				expect(t, "create again", put(store, key, value, PutOptions{IfNoneMatch: "*"}), ErrPrecondition, guard.NotApplied)
-				info, err := e.store.Stat(t.Context(), writer(33), key)
+				info, err := e.store.Stat(t.Context(), writer(33), key, GetOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +92,7 @@ func TestConditionsOfReads(t *testing.T) {
 			}
 		}
 		for _, key := range []string{"gone", "never"} {
-			_, err := e.store.Stat(t.Context(), writer(33), key)
+			_, err := e.store.Stat(t.Context(), writer(33), key, GetOptions{})
 			if !errors.Is(err, ErrNotFound) {
 				t.Errorf("stat %s: %v", key, err)
 			}
@@ -109,7 +110,7 @@ func TestConditionsOfReads(t *testing.T) {
 
 func mustModified(tb testing.TB, e *env, key string) time.Time {
 	tb.Helper()
-	info, err := e.store.Stat(tb.Context(), writer(33), key)
+	info, err := e.store.Stat(tb.Context(), writer(33), key, GetOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/guard/guardtest"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -67,7 +68,7 @@ func (g *target) modify(ctx context.Context, t guard.Token, change func([]string
 		if guard.OutcomeOf(err) != guard.NotApplied {
 			return fmt.Errorf("lost to another write with outcome %v: %w", guard.OutcomeOf(err), err)
 		}
-		if err := pause(ctx, try+2); err != nil {
+		if err := request.Pause(ctx, try+2); err != nil {
 			return guard.WithOutcome(err, guard.NotApplied)
 		}
 	}
@@ -110,7 +111,7 @@ func (g *target) Written(ctx context.Context, resource string) ([]string, error)
 	}
 	defer object.Close()
 	data, err := io.ReadAll(object)
-	if isAbsent(err) {
+	if request.IsAbsent(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -161,7 +162,7 @@ func increment(ctx context.Context, s *Store, token guard.Token, times int) erro
 		case !errors.Is(err, ErrPrecondition) || guard.OutcomeOf(err) != guard.NotApplied:
 			return err
 		default:
-			if err := pause(ctx, try+4); err != nil {
+			if err := request.Pause(ctx, try+4); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,6 @@
 package s3store
 
 import (
-	"bytes"
 	"context"
 	"iter"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -37,7 +37,7 @@ func (s *Store) remove(ctx context.Context, token guard.Token, key string, o Del
 	w := &write{
 		store: s, grant: g, key: key,
 		wish:  layout.Wish{Delete: true, IfMatch: strings.Trim(o.IfMatch, `"`), Legacy: s.config.Legacy},
-		cargo: &single{store: s, key: key, payload: &payload{at: bytes.NewReader(nil)}, opts: minio.PutObjectOptions{}},
+		cargo: &single{store: s, key: key, payload: payload.Empty(), opts: minio.PutObjectOptions{}},
 	}
 	_, err = w.run(ctx)
 	return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/minio/minio-go/v7"
-
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
@@ -26,6 +24,9 @@ var (
 	// was one of an older token, look at the object before you do it again: what
 	// you read of it before may be out of date (I9).
 	ErrConflict = errors.New("another write came first")
+	// ErrOlderWrite is the ErrConflict of the latter kind: the write that came
+	// first was one of an older token, or past the fence.
+	ErrOlderWrite = fmt.Errorf("%w, and not one of this token", ErrConflict)
 	// ErrIssuerUsed: Adopt was given an issuer that the resource has, or had.
 	ErrIssuerUsed = layout.ErrIssuerUsed
 )
@@ -39,7 +40,7 @@ func (s *Store) done(ctx context.Context, doing, key string, err error) error {
 	var r *guard.RefusedError
 	if errors.As(err, &r) {
 		if errors.Is(r, guard.ErrStale) || errors.Is(r, guard.ErrDuplicate) || errors.Is(r, guard.ErrForeign) {
-			s.claims.forget(r.Token)
+			s.claims.Forget(r.Token)
 		}
 		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "refused",
 			slog.String("resource", r.Token.Resource), slog.String("presented", r.Token.String()),
@@ -60,25 +61,4 @@ func notApplied(err error) error {
 // unsupported makes a refusal of an object that cannot be fenced as it is.
 func unsupported(token guard.Token, err error) error {
 	return refuse(token, fmt.Errorf("%w: %w", guard.ErrUnsupported, err))
-}
-
-// responseOf returns the answer of the server that err is, if it is one.
-func responseOf(err error) (minio.ErrorResponse, bool) {
-	var r minio.ErrorResponse
-	ok := errors.As(err, &r)
-	return r, ok
-}
-
-func isStatus(err error, status int) bool {
-	r, ok := responseOf(err)
-	return ok && r.StatusCode == status
-}
-
-// isAbsent reports whether err says that there is no such object; a bucket that
-// is not there is another matter.
-func isAbsent(err error) bool { return isCode(err, minio.NoSuchKey) }
-
-func isCode(err error, code string) bool {
-	r, ok := responseOf(err)
-	return ok && r.Code == code
 }

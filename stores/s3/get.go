@@ -8,13 +8,14 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/frame"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -26,6 +27,10 @@ type GetOptions struct {
 	// Length is how many bytes to read at most, 0 for all that follow. It must
 	// be 0 if Offset is negative.
 	Length int64
+	// PartNumber reads one part of an object that was uploaded in parts, as it was
+	// uploaded; 0 for none. Offset and Length must be 0 then. Of another object
+	// part 1 is all of it.
+	PartNumber int
 	// IfMatch reads only the object with this ETag, else ErrPrecondition.
 	IfMatch string
 	// IfNoneMatch reads only if the ETag is another, else ErrNotModified.
@@ -44,6 +49,11 @@ type Object struct {
 	// Info tells of the object; its Size is that of the whole payload. Its ETag
 	// is what IfMatch of a later write has to name (I9).
 	Info minio.ObjectInfo
+	// Offset and Length are what is read of the payload, in bytes.
+	Offset, Length int64
+	// Parts is how many parts the object was uploaded in, if one was asked for
+	// by its number; 0 if it was not uploaded in parts, or the server does not tell.
+	Parts int
 }
 
 // Get reads an object under token, exclusive or shared, which it claims first
@@ -60,8 +70,8 @@ func (s *Store) Get(ctx context.Context, token guard.Token, key string, o GetOpt
 }
 
 func (s *Store) get(ctx context.Context, token guard.Token, key string, o *GetOptions) (*Object, error) {
-	if o.Length < 0 || o.Offset < 0 && o.Length != 0 {
-		return nil, fmt.Errorf("no such range: offset %d, length %d", o.Offset, o.Length)
+	if o.Length < 0 || o.Offset < 0 && o.Length != 0 || o.PartNumber < 0 || o.PartNumber > 0 && (o.Offset != 0 || o.Length != 0) {
+		return nil, fmt.Errorf("no such range: offset %d, length %d, part %d", o.Offset, o.Length, o.PartNumber)
 	}
 	g, err := s.reader(ctx, token, key)
 	if err != nil {
@@ -73,7 +83,7 @@ func (s *Store) get(ctx context.Context, token guard.Token, key string, o *GetOp
 		o.Length = 0 // to the end, then
 	}
 	o.IfMatch, o.IfNoneMatch = strings.Trim(o.IfMatch, `"`), strings.Trim(o.IfNoneMatch, `"`)
-	if o.Offset != 0 {
+	if o.Offset != 0 || o.PartNumber > 1 {
 		return s.getInside(ctx, g, key, o)
 	}
 	return s.getFront(ctx, g, key, o)
@@ -83,16 +93,17 @@ func (s *Store) get(ctx context.Context, token guard.Token, key string, o *GetOp
 func (s *Store) getFront(ctx context.Context, g layout.Grant, key string, o *GetOptions) (*Object, error) {
 	var opts minio.GetObjectOptions
 	o.conditions(&opts)
+	opts.PartNumber = o.PartNumber
 	if o.Length > 0 {
 		_ = opts.SetRange(0, layout.HeaderSize+o.Length-1) // a valid range
 	}
 	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, key, opts)
 	switch {
-	case isAbsent(err):
+	case request.IsAbsent(err):
 		return nil, ErrNotFound
-	case isStatus(err, http.StatusNotModified), isStatus(err, http.StatusPreconditionFailed):
+	case request.IsStatus(err, http.StatusNotModified), request.IsStatus(err, http.StatusPreconditionFailed):
 		return nil, s.condition(ctx, g, key, o, err)
-	case isStatus(err, http.StatusRequestedRangeNotSatisfiable): // an empty object
+	case request.IsStatus(err, http.StatusRequestedRangeNotSatisfiable): // an empty object
 		if err := s.front(ctx, g, key); err != nil {
 			return nil, err
 		}
@@ -119,6 +130,7 @@ func (s *Store) front(ctx context.Context, g layout.Grant, key string) error {
 
 // open takes the header from the front of body.
 func (s *Store) open(g layout.Grant, key string, o *GetOptions, body io.ReadCloser, info minio.ObjectInfo) (*Object, error) {
+	sent, parts := info.Size, frame.Parts(&info)
 	state, first, err := s.header(g, key, body, &info)
 	if err == nil {
 		err = s.readable(g, state)
@@ -131,23 +143,24 @@ func (s *Store) open(g layout.Grant, key string, o *GetOptions, body io.ReadClos
 	case o.Length > 0 && info.Size == 0:
 		return nil, rangeError(key)
 	case state.Live():
-		return &Object{body, info}, nil
+		return &Object{ReadCloser: body, Info: info, Length: sent - layout.HeaderSize, Parts: parts}, nil
 	}
 	r := io.MultiReader(bytes.NewReader(first), body)
 	if o.Length > 0 { // the header that is not there was asked for too
+		sent = min(sent, o.Length)
 		r = io.LimitReader(r, o.Length)
 	}
-	return &Object{struct {
+	return &Object{ReadCloser: struct {
 		io.Reader
 		io.Closer
-	}{r, body}, info}, nil
+	}{r, body}, Info: info, Length: sent, Parts: parts}, nil
 }
 
 // getInside reads a part of the payload that does not begin at its front. What
 // stands there must be known, so the request names the ETag that was seen.
 func (s *Store) getInside(ctx context.Context, g layout.Grant, key string, o *GetOptions) (*Object, error) {
 	dated := !o.IfModifiedSince.IsZero() || !o.IfUnmodifiedSince.IsZero()
-	state, seen := s.known.state(key)
+	state, seen := s.known.State(key)
 	var info minio.ObjectInfo
 	for try := 0; ; try++ {
 		fresh := try > 0 || !seen || dated
@@ -167,11 +180,11 @@ func (s *Store) getInside(ctx context.Context, g layout.Grant, key string, o *Ge
 				return object, nil
 			}
 		}
-		lost := isStatus(err, http.StatusPreconditionFailed) || isAbsent(err)
-		if fresh && (!lost || try >= maxConflicts) {
+		lost := request.IsStatus(err, http.StatusPreconditionFailed) || request.IsAbsent(err)
+		if fresh && (!lost || try >= request.MaxConflicts) {
 			return nil, err
 		}
-		s.known.forget(key)
+		s.known.Forget(key)
 	}
 }
 
@@ -183,6 +196,8 @@ func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state 
 		front = 0
 	}
 	switch at := o.Offset + front; {
+	case o.PartNumber > 0:
+		opts.PartNumber = o.PartNumber
 	case o.Offset < 0:
 		_ = opts.SetRange(0, o.Offset) // the last bytes
 	case o.Length > 0:
@@ -195,12 +210,13 @@ func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state 
 		return nil, err
 	}
 	// More last bytes than there are: the header may be among them.
-	at, err := firstByte(&info)
-	size, err2 := wholeSize(&info)
+	at, err := frame.Begin(&info)
+	size, err2 := frame.Size(&info)
 	if err := errors.Join(err, err2); err != nil {
 		body.Close()
 		return nil, err
 	}
+	object := &Object{ReadCloser: body, Offset: max(at-front, 0), Length: info.Size, Parts: frame.Parts(&info)}
 	if at < front {
 		if size == front {
 			body.Close()
@@ -210,23 +226,11 @@ func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state 
 			body.Close()
 			return nil, err
 		}
+		object.Length -= front - at
 	}
-	reframe(&info, state, size)
-	return &Object{body, info}, nil
-}
-
-// firstByte returns where in the object the part begins of which info tells.
-func firstByte(info *minio.ObjectInfo) (int64, error) {
-	span := info.Headers.Get("Content-Range")
-	if span == "" && info.Size == 0 { // an empty object has no parts
-		return 0, nil
-	}
-	first, _, _ := strings.Cut(strings.TrimPrefix(span, "bytes "), "-")
-	at, err := strconv.ParseInt(first, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("server answered to a range with Content-Range %q", span)
-	}
-	return at, nil
+	frame.Hide(&info, state, size)
+	object.Info = info
+	return object, nil
 }
 
 // conditions makes the server judge the caller's conditions.
@@ -248,7 +252,7 @@ func (o *GetOptions) conditions(opts *minio.GetObjectOptions) {
 // condition tells what a condition means that the server found false: it may
 // have judged a tombstone.
 func (s *Store) condition(ctx context.Context, g layout.Grant, key string, o *GetOptions, err error) error {
-	modified := isStatus(err, http.StatusNotModified)
+	modified := request.IsStatus(err, http.StatusNotModified)
 	if !modified || o.IfNoneMatch == "" {
 		if err := s.front(ctx, g, key); err != nil {
 			return err

@@ -15,6 +15,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 )
 
 // An upload and a download of 300 MiB of which nobody knows the size take no
@@ -128,7 +130,7 @@ func TestUploadOverABadNetwork(t *testing.T) {
 		e := newEnv(t, s, Config{PartSize: partSize})
 		mustPut(t, e.store, writer(33), "k", "old")
 		part := func(r s3link.Request) bool { return r.Op == s3link.UploadPart && r.Key == "k" }
-		for n := 1; n <= maxTries; n++ { // one part after another: these are of the same
+		for n := 1; n <= request.MaxTries; n++ { // one part after another: these are of the same
 			e.link.CutBody(part, before+n, partSize/2)
 		}
 		_, err := e.store.Put(t.Context(), writer(33), "k", &pattern{left: size}, size, PutOptions{})
@@ -141,8 +143,8 @@ func TestUploadOverABadNetwork(t *testing.T) {
 				sent[r.Op]++
 			}
 		}
-		if sent[s3link.UploadPart] != before+maxTries || sent[s3link.CompleteMultipartUpload] != 0 {
-			t.Errorf("sent: %v, want %d parts", sent, before+maxTries)
+		if sent[s3link.UploadPart] != before+request.MaxTries || sent[s3link.CompleteMultipartUpload] != 0 {
+			t.Errorf("sent: %v, want %d parts", sent, before+request.MaxTries)
 		}
 		writing{value: "never"}.holds(t, e, guard.NotApplied)
 		expectValue(t, e.store, writer(33), "k", "old")
@@ -153,9 +155,9 @@ func TestUploadOverABadNetwork(t *testing.T) {
 func TestServerDiesInAnUpload(t *testing.T) {
 	t.Parallel()
 	s := testenv.StartS3(t)
-	e := newEnv(t, s, Config{PartSize: minPartSize, SettleTime: time.Second})
+	e := newEnv(t, s, Config{PartSize: parts.MinSize, SettleTime: time.Second})
 	mustPut(t, e.store, writer(33), "k", "old")
-	const size = 8 * minPartSize
+	const size = 8 * parts.MinSize
 	_, err := e.store.Put(t.Context(), writer(33), "k", &stopper{
 		pattern: pattern{left: size}, after: size / 2, stop: func() { s.Kill(t) },
 	}, size, PutOptions{})
@@ -184,7 +186,7 @@ func TestAbortUploads(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		e := newEnv(t, s, Config{PartSize: minPartSize})
+		e := newEnv(t, s, Config{PartSize: parts.MinSize})
 		core := minio.Core{Client: e.bare}
 		for _, key := range []string{"a/1", "a/2", "b/1"} {
 			if _, err := core.NewMultipartUpload(t.Context(), e.bucket, key, minio.PutObjectOptions{}); err != nil {
@@ -199,7 +201,7 @@ func TestAbortUploads(t *testing.T) {
 				t.Errorf("%d old ones, %v", n, err)
 			}
 		}
-		const size = 3 * minPartSize
+		const size = 3 * parts.MinSize
 		r := &stopper{pattern: pattern{left: size}, after: size / 2, stop: during}
 		if _, err := e.store.Put(t.Context(), writer(33), "a/mine", r, size, PutOptions{}); err != nil {
 			t.Error(err)

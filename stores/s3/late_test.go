@@ -11,10 +11,11 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
 )
 
 // bigA is large enough for an upload in parts.
-var bigA = strings.Repeat("A", minPartSize+1)
+var bigA = strings.Repeat("A", parts.MinSize+1)
 
 // act is something that a holder does to the key "k".
 type act struct {
@@ -84,9 +85,9 @@ func TestLateRequests(t *testing.T) {
 }
 
 func lateRequest(t *testing.T, s *testenv.S3Server, before, late, newer act) {
-	e := newEnv(t, s, Config{PartSize: minPartSize, SettleTime: 20 * time.Second})
+	e := newEnv(t, s, Config{PartSize: parts.MinSize, SettleTime: 20 * time.Second})
 	ctx := t.Context()
-	current := e.newStore(t, Config{PartSize: minPartSize})
+	current := e.newStore(t, Config{PartSize: parts.MinSize})
 	mustClaim(t, e.store, writer(33))
 	mustPut(t, e.store, writer(33), "source", "A")
 	if err := before.do(ctx, e.store, writer(33)); err != nil {
@@ -181,7 +182,7 @@ func TestReadBeforeALateWrite(t *testing.T) {
 
 func mustStat(tb testing.TB, s *Store, key string) (etag string) {
 	tb.Helper()
-	info, err := s.Stat(tb.Context(), writer(34), key)
+	info, err := s.Stat(tb.Context(), writer(34), key, GetOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}

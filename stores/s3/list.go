@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/frame"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -48,10 +52,14 @@ func (s *Store) List(ctx context.Context, token guard.Token, o ListOptions) iter
 				return
 			}
 			if s.config.Legacy {
-				if err := s.lookAt(ctx, g, page); err != nil {
-					yield(minio.ObjectInfo{}, s.done(ctx, "list", o.Prefix, err))
-					return
-				}
+				err = s.lookAt(ctx, g, page)
+			}
+			if err == nil {
+				err = s.hideEmpty(ctx, page)
+			}
+			if err != nil {
+				yield(minio.ObjectInfo{}, s.done(ctx, "list", o.Prefix, err))
+				return
 			}
 			for i := range page {
 				if page[i].hidden {
@@ -77,7 +85,9 @@ type entry struct {
 	minio.ObjectInfo
 	size   int64 // of the object
 	hidden bool  // a tombstone, or the fence's own
-	err    error
+	// unfenced: none of the store's business.
+	unfenced bool
+	err      error
 }
 
 func (e *entry) isPrefix() bool { return e.ETag == "" && e.LastModified.IsZero() }
@@ -96,7 +106,7 @@ func (s *Store) pages(ctx context.Context, o ListOptions) iter.Seq2[[]entry, err
 				yield(nil, info.Err)
 				return
 			}
-			if page = append(page, judgeBySize(info)); len(page) == pageSize {
+			if page = append(page, s.judge(info)); len(page) == pageSize {
 				if !yield(page, nil) {
 					return
 				}
@@ -111,22 +121,83 @@ func (s *Store) pages(ctx context.Context, o ListOptions) iter.Seq2[[]entry, err
 	}
 }
 
-func judgeBySize(info minio.ObjectInfo) entry {
+// judge judges an entry by its name and its size.
+func (s *Store) judge(info minio.ObjectInfo) entry {
+	info.ETag = strings.Trim(info.ETag, `"`)
 	e := entry{ObjectInfo: info, size: info.Size}
 	switch {
 	case layout.Reserved(info.Key):
 		e.hidden = true
 	case e.isPrefix():
+	case s.unfenced(info.Key):
+		e.unfenced = true
 	case info.ETag == "":
-		e.err = errNoETag
+		e.err = request.ErrNoETag
 	case info.Size == layout.TombstoneSize:
 		e.hidden = true
 	case info.Size < layout.HeaderSize:
 		e.err = layout.ErrBare
 	default:
-		reframe(&e.ObjectInfo, layout.State{Header: layout.Header{Kind: layout.Live}}, info.Size)
+		frame.Hide(&e.ObjectInfo, layout.State{Header: layout.Header{Kind: layout.Live}}, info.Size)
 	}
 	return e
+}
+
+// unfenced reports whether a key is none of the store's business.
+func (s *Store) unfenced(key string) bool {
+	if !s.config.OnlyPrefixes {
+		return false
+	}
+	_, bound := s.ResourceOf(key)
+	return !bound
+}
+
+// maxHidden bounds how many keys under a common prefix are looked at.
+const maxHidden = 1000
+
+// hideEmpty hides common prefixes that have nothing but tombstones under them.
+func (s *Store) hideEmpty(ctx context.Context, page []entry) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(s.config.Parallel, 1))
+	for i := range page {
+		if e := &page[i]; e.isPrefix() && !e.hidden && !s.allUnfenced(e.Key) {
+			group.Go(func() (err error) {
+				e.hidden, err = s.isEmpty(ctx, e.Key)
+				return err
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// allUnfenced reports whether no key under prefix is bound to a resource.
+func (s *Store) allUnfenced(prefix string) bool {
+	return s.unfenced(prefix) && !slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(p, prefix) })
+}
+
+// isEmpty reports whether nothing but tombstones is under prefix. The first few
+// keys tell as a rule.
+func (s *Store) isEmpty(ctx context.Context, prefix string) (bool, error) {
+	after := ""
+	for _, limit := range []int{10, maxHidden - 10} {
+		seen := 0
+		for info := range s.core.ListObjectsIter(ctx, s.config.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, StartAfter: after, MaxKeys: limit}) {
+			if info.Err != nil {
+				return false, info.Err
+			}
+			if e := s.judge(info); !e.hidden {
+				return false, nil
+			}
+			after = info.Key
+			if seen++; seen == limit {
+				break
+			}
+		}
+		if seen < limit {
+			return true, ctx.Err()
+		}
+	}
+	return false, nil
 }
 
 // lookAt looks at the first bytes of the objects whose size does not tell what
@@ -136,7 +207,7 @@ func (s *Store) lookAt(ctx context.Context, g layout.Grant, page []entry) error 
 	group.SetLimit(max(s.config.Parallel, 1))
 	for i := range page {
 		e := &page[i]
-		if layout.Reserved(e.Key) || e.isPrefix() {
+		if layout.Reserved(e.Key) || e.isPrefix() || e.unfenced {
 			continue
 		}
 		if errors.Is(e.err, layout.ErrBare) { // it is too small to be anything else
@@ -152,10 +223,10 @@ func (s *Store) lookAt(ctx context.Context, g layout.Grant, page []entry) error 
 }
 
 func (s *Store) lookAtOne(ctx context.Context, g layout.Grant, e *entry) error {
-	state, seen := s.known.state(e.Key)
+	state, seen := s.known.State(e.Key)
 	if seen && state.ETag == e.ETag {
 		e.Size = e.size
-		reframe(&e.ObjectInfo, state, e.size)
+		frame.Hide(&e.ObjectInfo, state, e.size)
 	} else {
 		var info minio.ObjectInfo
 		var err error

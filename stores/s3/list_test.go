@@ -129,7 +129,7 @@ func TestBareObjects(t *testing.T) {
 			key, value := fmt.Sprintf("z%03d", size), strings.Repeat("x", size)
 			_, err := read(t.Context(), e.store, writer(33), key, GetOptions{})
 			expect(t, "get "+key, err, guard.ErrUnsupported, guard.Refused)
-			_, err = e.store.Stat(t.Context(), writer(33), key)
+			_, err = e.store.Stat(t.Context(), writer(33), key, GetOptions{})
 			expect(t, "stat "+key, err, guard.ErrUnsupported, guard.Refused)
 			_, err = e.store.Put(t.Context(), writer(33), key, strings.NewReader("new"), 3, PutOptions{})
 			expect(t, "put "+key, err, guard.ErrUnsupported, guard.Refused)
@@ -141,7 +141,7 @@ func TestBareObjects(t *testing.T) {
 					t.Errorf("%s %+v: %q, %v; want %q, %v", key, o, got, err, want, wantErr)
 				}
 			}
-			info, err := legacy.Stat(t.Context(), writer(33), key)
+			info, err := legacy.Stat(t.Context(), writer(33), key, GetOptions{})
 			if err != nil || info.Size != int64(size) || info.ContentType != "text/plain" {
 				t.Errorf("%s: %+v, %v", key, info, err)
 			}

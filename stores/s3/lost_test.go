@@ -15,6 +15,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
 )
 
 // writing is a write of the key "k" that a reply may be lost of.
@@ -26,7 +28,7 @@ type writing struct {
 	once bool
 }
 
-var big = strings.Repeat("0123456789abcdef", minPartSize/16) + "end"
+var big = strings.Repeat("0123456789abcdef", parts.MinSize/16) + "end"
 
 func writings() []writing {
 	put := func(name, value string, size int, wrap func(io.Reader) io.Reader) writing {
@@ -37,7 +39,7 @@ func writings() []writing {
 	}
 	plain := func(r io.Reader) io.Reader { return r }
 	once := func(r io.Reader) io.Reader { return streamed{r} }
-	medium := big[:smallPayload+1]
+	medium := big[:payload.Small+1]
 	stream := put("put of a stream", medium, len(medium), once)
 	stream.once = true
 	return []writing{
@@ -55,11 +57,11 @@ func writings() []writing {
 // holds "old".
 func cold(tb testing.TB, s *testenv.S3Server) (*env, *Store) {
 	tb.Helper()
-	e := newEnv(tb, s, Config{PartSize: minPartSize})
+	e := newEnv(tb, s, Config{PartSize: parts.MinSize})
 	mustPut(tb, e.store, writer(33), "k", "old")
-	another := e.newStore(tb, Config{PartSize: minPartSize})
+	another := e.newStore(tb, Config{PartSize: parts.MinSize})
 	mustClaim(tb, another, writer(33))
-	if err := another.testUploads(tb.Context()); err != nil {
+	if err := another.tested.Uploads(tb.Context(), another.parts); err != nil {
 		tb.Fatal(err)
 	}
 	e.link.Forget()
@@ -273,7 +275,7 @@ func TestPayloadFails(t *testing.T) {
 			return io.MultiReader(bytes.NewReader(make([]byte, n)), failingReader{wrong})
 		}
 		w := writing{value: "never"}
-		for n, size := range map[int]int64{10: 20, 11: -1, smallPayload + 10: smallPayload + 20, minPartSize + 10: minPartSize + 20, minPartSize + 11: -1, 0: 5} {
+		for n, size := range map[int]int64{10: 20, 11: -1, payload.Small + 10: payload.Small + 20, parts.MinSize + 10: parts.MinSize + 20, parts.MinSize + 11: -1, 0: 5} {
 			e, store := cold(t, s)
 			_, err := store.Put(t.Context(), writer(33), "k", failing(n), size, PutOptions{})
 			expect(t, fmt.Sprintf("payload that fails after %d of %d", n, size), err, wrong, guard.NotApplied)

@@ -1,9 +1,7 @@
 package s3store
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -57,7 +56,7 @@ type PutOptions struct {
 // false fails with ErrPrecondition. In all these cases nothing was written, as
 // guard.OutcomeOf tells of every error (I2).
 func (s *Store) Put(ctx context.Context, token guard.Token, key string, r io.Reader, size int64, o PutOptions) (minio.UploadInfo, error) {
-	p, err := payloadOf(r, size)
+	p, err := payload.Of(r, size)
 	if err != nil {
 		return minio.UploadInfo{}, s.done(ctx, "put", key, notApplied(err))
 	}
@@ -65,7 +64,7 @@ func (s *Store) Put(ctx context.Context, token guard.Token, key string, r io.Rea
 	return info, s.done(ctx, "put", key, err)
 }
 
-func (s *Store) put(ctx context.Context, token guard.Token, key string, p *payload, o PutOptions, wish layout.Wish) (minio.UploadInfo, error) {
+func (s *Store) put(ctx context.Context, token guard.Token, key string, p *payload.Payload, o PutOptions, wish layout.Wish) (minio.UploadInfo, error) {
 	opts, err := o.minio()
 	if err != nil {
 		return minio.UploadInfo{}, notApplied(err)
@@ -77,14 +76,14 @@ func (s *Store) put(ctx context.Context, token guard.Token, key string, p *paylo
 	wish.IfMatch, wish.IfAbsent, wish.Legacy = strings.Trim(o.IfMatch, `"`), o.IfNoneMatch != "", wish.Legacy || s.config.Legacy
 	w := &write{store: s, grant: g, key: key, wish: wish}
 	var part []byte
-	if p.size < 0 {
-		if part, err = p.measure(ctx, s.config.PartSize); err != nil {
+	if p.Size() < 0 {
+		if part, err = p.Measure(ctx, s.config.PartSize, layout.HeaderSize); err != nil {
 			return minio.UploadInfo{}, notApplied(err)
 		}
 	}
-	if p.size >= 0 && p.size <= s.config.PartSize {
+	if p.Size() >= 0 && p.Size() <= s.config.PartSize {
 		if o.Checksum.IsSet() {
-			if err := p.load(); err != nil {
+			if err := p.Load(); err != nil {
 				return minio.UploadInfo{}, notApplied(err)
 			}
 		}
@@ -96,7 +95,7 @@ func (s *Store) put(ctx context.Context, token guard.Token, key string, p *paylo
 		return minio.UploadInfo{}, notApplied(err)
 	}
 	w.cargo = u
-	defer u.abort(ctx)
+	defer u.Abort(ctx)
 	return w.run(ctx)
 }
 
@@ -131,11 +130,10 @@ func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
 		}
 		opts.UserMetadata[name] = value
 	}
+	if err := o.conditions(); err != nil {
+		return opts, err
+	}
 	switch {
-	case o.IfNoneMatch != "" && o.IfNoneMatch != "*":
-		return opts, fmt.Errorf("%w: IfNoneMatch other than *", guard.ErrUnsupported)
-	case o.IfNoneMatch != "" && o.IfMatch != "":
-		return opts, fmt.Errorf("%w: IfMatch and IfNoneMatch at once", guard.ErrUnsupported)
 	case o.ServerSideEncryption != nil && o.ServerSideEncryption.Type() == encrypt.SSEC:
 		return opts, fmt.Errorf("%w: encryption by a key of the client's", guard.ErrUnsupported)
 	case !o.Checksum.IsSet():
@@ -149,53 +147,13 @@ func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
 	}
 }
 
-// single is a cargo of one PUT.
-type single struct {
-	store    *Store
-	key      string
-	opts     minio.PutObjectOptions
-	checksum minio.ChecksumType
-	payload  *payload
-}
-
-func (c *single) again() bool { return c.payload.again() }
-
-func (c *single) send(ctx context.Context, h layout.Header, cond layout.Condition) (minio.UploadInfo, layout.Reply, error) {
-	front := h.Bytes()
-	if c.checksum.IsSet() {
-		sum := c.checksum.Hasher()
-		sum.Write(front)
-		if _, err := io.Copy(sum, io.NewSectionReader(c.payload.at, c.payload.base, c.payload.size)); err != nil {
-			return minio.UploadInfo{}, layout.Denied, fmt.Errorf("read payload: %w", err)
-		}
-		c.opts.UserMetadata[c.checksum.Key()] = base64.StdEncoding.EncodeToString(sum.Sum(nil))
+// conditions refuses conditions that S3 does not have on writes.
+func (o *PutOptions) conditions() error {
+	switch {
+	case o.IfNoneMatch != "" && o.IfNoneMatch != "*":
+		return fmt.Errorf("%w: IfNoneMatch other than *", guard.ErrUnsupported)
+	case o.IfNoneMatch != "" && o.IfMatch != "":
+		return fmt.Errorf("%w: IfMatch and IfNoneMatch at once", guard.ErrUnsupported)
 	}
-	r, err := c.payload.reader(ctx)
-	if err != nil {
-		return minio.UploadInfo{}, layout.Denied, err
-	}
-	if closer, ok := r.(io.Closer); ok && c.payload.open != nil {
-		defer closer.Close()
-	}
-	opts := c.opts
-	condition(&opts, cond)
-	ctx, w := watch(ctx)
-	size := int64(len(front)) + c.payload.size
-	b := newBody(io.MultiReader(bytes.NewReader(front), r), size)
-	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, size, "", "", opts)
-	unread, failed := b.stop()
-	c.payload.left(b)
-	if failed != nil {
-		err = fmt.Errorf("read payload: %w", failed)
-	}
-	return ours(info, c.payload.size), w.reply(err, unread > 0), err
-}
-
-// ours is what of an answer is told to the caller: the checksums are not those
-// of the payload.
-func ours(info minio.UploadInfo, size int64) minio.UploadInfo {
-	return minio.UploadInfo{
-		Bucket: info.Bucket, Key: info.Key, ETag: info.ETag, Size: size, LastModified: info.LastModified, Location: info.Location,
-		VersionID: info.VersionID, Expiration: info.Expiration, ExpirationRuleID: info.ExpirationRuleID,
-	}
+	return nil
 }

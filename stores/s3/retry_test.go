@@ -10,6 +10,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 )
 
 // A client that sends everything up to ten times sends a write no more often
@@ -30,12 +32,12 @@ func TestClientThatRetries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, err := New(client, Config{Bucket: e.bucket, PartSize: minPartSize})
+		store, err := New(client, Config{Bucket: e.bucket, PartSize: parts.MinSize})
 		if err != nil {
 			t.Fatal(err)
 		}
 		mustPut(t, store, writer(33), "k", "old")
-		if err := store.testUploads(t.Context()); err != nil {
+		if err := store.tested.Uploads(t.Context(), store.parts); err != nil {
 			t.Fatal(err)
 		}
 		put := func(value string) error {
@@ -44,12 +46,12 @@ func TestClientThatRetries(t *testing.T) {
 		}
 		for value, op := range map[string]string{"new": s3link.PutObject, big: s3link.CompleteMultipartUpload} {
 			e.link.Forget()
-			for n := 1; n <= maxTries; n++ {
+			for n := 1; n <= request.MaxTries; n++ {
 				e.link.Answer(s3link.Op(op), n, 503, "SlowDown")
 			}
 			err := put(value)
 			expectUnknown(t, op, err)
-			if n := e.link.Count(op); n != maxTries {
+			if n := e.link.Count(op); n != request.MaxTries {
 				t.Errorf("%s was sent %d times", op, n)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
 )
 
 // Objects of before are framed where they are, once.
@@ -14,7 +15,7 @@ func TestFrame(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		e := newEnv(t, s, Config{PartSize: minPartSize})
+		e := newEnv(t, s, Config{PartSize: parts.MinSize})
 		values := map[string]string{"p/empty": "", "p/60": strings.Repeat("x", 60), "p/large": big, "p/q/r": "v"}
 		for key, value := range values {
 			e.putBare(t, key, value)
@@ -32,7 +33,7 @@ func TestFrame(t *testing.T) {
 		}
 		for key, value := range values {
 			expectValue(t, e.store, writer(33), key, value)
-			if info, err := e.store.Stat(t.Context(), writer(33), key); err != nil || info.ContentType != "text/plain" {
+			if info, err := e.store.Stat(t.Context(), writer(33), key, GetOptions{}); err != nil || info.ContentType != "text/plain" {
 				t.Errorf("%s: %+v, %v", key, info, err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3ref"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
 )
 
 // onReference returns a store on the reference server with these flaws.
@@ -47,7 +48,7 @@ func TestStoresThatIgnoreConditions(t *testing.T) {
 		} {
 			t.Run(name+condition, func(t *testing.T) {
 				t.Parallel()
-				s := onReference(t, flaws, Config{PartSize: minPartSize})
+				s := onReference(t, flaws, Config{PartSize: parts.MinSize})
 				_, err := s.Put(t.Context(), writer(33), "k", strings.NewReader(big), int64(len(big)), PutOptions{})
 				expect(t, "upload", err, guard.ErrUnsupported, guard.Refused)
 				_, err = s.Put(t.Context(), writer(33), "small", strings.NewReader("v"), 1, PutOptions{})
@@ -60,7 +61,7 @@ func TestStoresThatIgnoreConditions(t *testing.T) {
 			})
 		}
 	}
-	s := onReference(t, s3ref.Flaws{}, Config{PartSize: minPartSize})
+	s := onReference(t, s3ref.Flaws{}, Config{PartSize: parts.MinSize})
 	if _, err := s.Put(t.Context(), writer(33), "k", strings.NewReader(big), int64(len(big)), PutOptions{}); err != nil {
 		t.Errorf("a store without a flaw: %v", err)
 	}

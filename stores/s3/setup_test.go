@@ -14,6 +14,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -114,7 +115,7 @@ func (e *env) stored(tb testing.TB, key string) ([]byte, layout.Header) {
 	}
 	defer object.Close()
 	data, err := io.ReadAll(object)
-	if isAbsent(err) {
+	if request.IsAbsent(err) {
 		return nil, layout.Header{}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,10 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/marks"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/recall"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/selftest"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -45,6 +50,15 @@ type Config struct {
 	// and no other. Keys without one belong to the resource whose token first
 	// wrote them. Defaults to none.
 	Prefixes map[string]string
+	// OnlyPrefixes makes keys that no prefix binds none of the store's business:
+	// listings show them as they are, and everything else is refused there with
+	// guard.ErrUnsupported. Defaults to false.
+	OnlyPrefixes bool
+	// UploadKey authenticates the ids of uploads that are shared (CreateUpload):
+	// all processes that go on with each other's uploads have the same, of 32
+	// random bytes or as much. Defaults to none: such uploads are refused with
+	// guard.ErrUnsupported.
+	UploadKey []byte
 	// ReadWithoutToken lets keys be read under the zero Token, and under the
 	// token of a resource that they do not belong to. Defaults to false: such
 	// reads are refused with guard.ErrNoToken.
@@ -64,22 +78,17 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-const (
-	minPartSize = 5 << 20
-	maxPartSize = 5 << 30
-	maxParts    = 10000
-)
-
 // Store reads and writes the objects of one bucket, each write under a fencing
 // token. It is safe for use by many goroutines.
 type Store struct {
 	core     minio.Core
 	config   Config
 	prefixes []string // of Config.Prefixes, longest first
-	claims   claims
-	known    known
-	uploads  uploads
-	tested   selfTest
+	claims   recall.Claims
+	known    recall.Keys
+	tested   selftest.Tests
+	marks    marks.Bucket
+	parts    *parts.Bucket
 }
 
 // New returns a store on a bucket of client, which stays the caller's. Build
@@ -119,15 +128,19 @@ func New(client *minio.Client, c Config) (*Store, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	switch {
-	case c.PartSize < minPartSize || c.PartSize > maxPartSize:
+	case c.PartSize < parts.MinSize || c.PartSize > parts.MaxSize:
 		return nil, errors.New("s3store: PartSize is not 5 MiB to 5 GiB")
 	case c.Parallel < 0:
 		return nil, errors.New("s3store: Parallel is negative")
 	case c.SettleTime < 0:
 		return nil, errors.New("s3store: SettleTime is negative")
 	}
-	c.Prefixes = maps.Clone(c.Prefixes)
-	s := &Store{core: minio.Core{Client: client}, config: c}
+	c.Prefixes, c.UploadKey = maps.Clone(c.Prefixes), slices.Clone(c.UploadKey)
+	core := minio.Core{Client: client}
+	s := &Store{
+		core: core, config: c, marks: marks.Bucket{Core: core, Name: c.Bucket},
+		parts: &parts.Bucket{Core: core, Name: c.Bucket, Parallel: c.Parallel, SettleTime: c.SettleTime, Logger: c.Logger},
+	}
 	s.prefixes = slices.SortedFunc(maps.Keys(c.Prefixes), func(a, b string) int { return len(b) - len(a) })
 	return s, nil
 }
@@ -147,12 +160,28 @@ func (s *Store) ResourceOf(key string) (string, bool) {
 // resource than the token's.
 func (s *Store) mine(token guard.Token, key string) error {
 	if layout.Reserved(key) {
-		return refuse(token, fmt.Errorf("%w: key is the fence's own", guard.ErrUnsupported))
+		return refuse(token, errReserved)
 	}
-	if resource, bound := s.ResourceOf(key); bound && resource != token.Resource {
+	resource, bound := s.ResourceOf(key)
+	switch {
+	case !bound && s.config.OnlyPrefixes:
+		return refuse(token, errUnbound)
+	case bound && resource != token.Resource:
 		return refuse(token, fmt.Errorf("%w: key belongs to %q", guard.ErrNoToken, resource))
 	}
 	return nil
+}
+
+// Why a key is nobody's to write or read here.
+var (
+	errReserved = fmt.Errorf("%w: key is the fence's own", guard.ErrUnsupported)
+	errUnbound  = fmt.Errorf("%w: no prefix binds the key to a resource", guard.ErrUnsupported)
+)
+
+// settling returns a context for what is still to be done after a write failed,
+// even because ctx has ended.
+func (s *Store) settling(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.config.SettleTime)
 }
 
 func refuse(token guard.Token, reason error) error {

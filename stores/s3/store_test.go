@@ -36,7 +36,7 @@ func TestRequests(t *testing.T) {
 		count("warm write", []string{put}, func() { mustPut(t, e.store, writer(33), "k", "b") })
 		count("read", []string{s3link.GetObject}, func() { expectValue(t, e.store, writer(33), "k", "b") })
 		count("stat", []string{look}, func() {
-			if info, err := e.store.Stat(t.Context(), writer(33), "k"); err != nil || info.Size != 1 {
+			if info, err := e.store.Stat(t.Context(), writer(33), "k", GetOptions{}); err != nil || info.Size != 1 {
 				t.Error(info, err)
 			}
 		})

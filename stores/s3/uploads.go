@@ -2,137 +2,145 @@ package s3store
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/uploadid"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
-// uploads are those of this store that are under way. The zero value is ready
-// for use.
-type uploads struct {
-	mu  sync.Mutex
-	ids map[string]bool
-}
-
-func (u *uploads) add(id string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.ids == nil {
-		u.ids = map[string]bool{}
+// AbortUpload ends an upload and frees its parts. Its own token may, and any
+// newer one of that resource; an id from ListUploads is ended by any token that
+// may write the key now. It is no error if the upload is gone.
+//
+// An upload whose completion is under way may become an object nevertheless.
+func (s *Store) AbortUpload(ctx context.Context, token guard.Token, key, id string) error {
+	g, opened, err := s.openUpload(ctx, token, key, id)
+	if err == nil && opened.Listed() {
+		err = s.check(ctx, token, key)
 	}
-	u.ids[id] = true
-}
-
-func (u *uploads) remove(id string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.ids, id)
-}
-
-func (u *uploads) has(id string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.ids[id]
-}
-
-// abort ends an upload that did not become an object, even if ctx has ended.
-// One that did, although nobody was told, is gone and stays what it became.
-func (u *upload) abort(ctx context.Context) {
-	if u.id == "" {
-		return
+	if err == nil && !g.Wrote(opened.Header) { // it has to be current, for it ends another's
+		s.claims.Forget(token)
+		_, err = s.claimed(ctx, token)
 	}
-	ctx, cancel := u.store.settling(ctx)
-	defer cancel()
-	if err := u.store.abort(ctx, u.key, u.id); err != nil {
-		u.store.config.Logger.LogAttrs(ctx, slog.LevelWarn, "upload was left",
-			slog.String("key", u.key), slog.String("upload", u.id), slog.String("reason", err.Error()))
-	}
-	u.store.uploads.remove(u.id)
-	u.id = ""
-}
-
-func (s *Store) abort(ctx context.Context, key, id string) error {
-	for try := 0; ; try++ {
-		err := s.core.AbortMultipartUpload(ctx, s.config.Bucket, key, id)
-		if r, answered := responseOf(err); err == nil || answered && r.Code == minio.NoSuchUpload {
-			return nil
-		}
-		if err := s.giveUp(ctx, try, err); err != nil {
-			return fmt.Errorf("abort upload: %w", err)
-		}
-	}
-}
-
-// abortEmpty ends the upload that the server may have created although its
-// reply was lost. It cannot be told from another process's on the same key that
-// has no part yet; that one is begun again, or fails with ErrConflict if its
-// payload can be read only once.
-func (s *Store) abortEmpty(ctx context.Context, key string) {
-	ctx, cancel := s.settling(ctx)
-	defer cancel()
-	err := s.eachUpload(ctx, key, func(m minio.ObjectMultipartInfo) error {
-		if m.Key != key || s.uploads.has(m.UploadID) {
-			return nil
-		}
-		parts, err := s.core.ListObjectParts(ctx, s.config.Bucket, key, m.UploadID, 0, 1)
-		if isCode(err, minio.NoSuchUpload) { // somebody's, who has finished it
-			return nil
-		}
-		if err != nil || len(parts.ObjectParts) > 0 {
-			return err
-		}
-		return s.abort(ctx, key, m.UploadID)
-	})
 	if err != nil {
-		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "upload may be left", slog.String("key", key), slog.String("reason", err.Error()))
+		return s.done(ctx, "abort upload of", key, notApplied(err))
 	}
+	return s.done(ctx, "abort upload of", key, s.parts.Abort(ctx, key, opened.Upstream))
 }
 
-func (s *Store) eachUpload(ctx context.Context, prefix string, f func(minio.ObjectMultipartInfo) error) error {
-	var keyMarker, idMarker string
-	for try := 0; ; {
-		page, err := s.core.ListMultipartUploads(ctx, s.config.Bucket, prefix, keyMarker, idMarker, "", 1000)
-		if err != nil {
-			if err = s.giveUp(ctx, try, err); err != nil {
-				return fmt.Errorf("list uploads: %w", err)
-			}
-			try++
+// UploadsOptions are the options of one list of uploads.
+type UploadsOptions struct {
+	// Prefix is what the keys start with.
+	Prefix string
+	// Delimiter rolls up keys that have it behind the prefix.
+	Delimiter string
+	// KeyMarker and UploadIDMarker are where the list goes on: NextKeyMarker and
+	// NextUploadIDMarker of the one before.
+	KeyMarker, UploadIDMarker string
+	// Max is how many uploads are returned at most. Defaults to 1000.
+	Max int
+}
+
+// ListUploads lists the uploads that are under way. The ids in it are good for
+// AbortUpload and ListParts only: the server does not know under which token an
+// upload was begun. Uploads of Put's are among them.
+func (s *Store) ListUploads(ctx context.Context, token guard.Token, o UploadsOptions) (minio.ListMultipartUploadsResult, error) {
+	r, err := s.listUploads(ctx, token, o)
+	return r, s.done(ctx, "list uploads", o.Prefix, err)
+}
+
+func (s *Store) listUploads(ctx context.Context, token guard.Token, o UploadsOptions) (minio.ListMultipartUploadsResult, error) {
+	var none minio.ListMultipartUploadsResult
+	if err := s.sharesUploads(token); err != nil {
+		return none, err
+	}
+	if _, err := s.reader(ctx, token, ""); err != nil {
+		return none, err
+	}
+	if o.Max <= 0 || o.Max > 1000 {
+		o.Max = 1000
+	}
+	marker := o.UploadIDMarker
+	if opened, err := uploadid.Open(s.config.UploadKey, s.config.Bucket, o.KeyMarker, marker); err == nil {
+		marker = opened.Upstream
+	}
+	r, err := s.core.ListMultipartUploads(ctx, s.config.Bucket, o.Prefix, o.KeyMarker, marker, o.Delimiter, o.Max)
+	if err != nil {
+		return none, err
+	}
+	r.KeyMarker, r.UploadIDMarker = o.KeyMarker, o.UploadIDMarker
+	uploads := r.Uploads[:0]
+	for _, u := range r.Uploads {
+		if layout.Reserved(u.Key) {
 			continue
 		}
-		try = 0
-		for _, m := range page.Uploads {
-			if err := f(m); err != nil {
-				return err
-			}
-		}
-		if !page.IsTruncated {
-			return nil
-		}
-		keyMarker, idMarker = page.NextKeyMarker, page.NextUploadIDMarker
+		u.UploadID = s.listedID(u.Key, u.UploadID)
+		uploads = append(uploads, u)
 	}
+	r.Uploads = uploads
+	prefixes := r.CommonPrefixes[:0]
+	for _, p := range r.CommonPrefixes {
+		if !layout.Reserved(p.Prefix) {
+			prefixes = append(prefixes, p)
+		}
+	}
+	r.CommonPrefixes = prefixes
+	if r.NextUploadIDMarker != "" {
+		r.NextUploadIDMarker = s.listedID(r.NextKeyMarker, r.NextUploadIDMarker)
+	}
+	return r, nil
+}
+
+func (s *Store) listedID(key, upstream string) string {
+	return uploadid.Seal(s.config.UploadKey, s.config.Bucket, key, uploadid.ID{Upstream: upstream})
+}
+
+// ListParts lists the parts of an upload from the one behind marker on, at most
+// limit of them, 1000 if it is 0. Their sizes are those of the payload; its
+// token is any that may write the key.
+func (s *Store) ListParts(ctx context.Context, token guard.Token, key, id string, marker, limit int) (minio.ListObjectPartsResult, error) {
+	r, err := s.listParts(ctx, token, key, id, marker, limit)
+	return r, s.done(ctx, "list parts of", key, err)
+}
+
+func (s *Store) listParts(ctx context.Context, token guard.Token, key, id string, marker, limit int) (minio.ListObjectPartsResult, error) {
+	var none minio.ListObjectPartsResult
+	if err := s.sharesUploads(token); err != nil {
+		return none, err
+	}
+	if _, err := s.reader(ctx, token, key); err != nil {
+		return none, err
+	}
+	opened, err := uploadid.Open(s.config.UploadKey, s.config.Bucket, key, id)
+	if err != nil {
+		return none, errNoUpload(key, err)
+	}
+	if limit <= 0 || limit > 1000 {
+		limit = 1000
+	}
+	r, err := s.core.ListObjectParts(ctx, s.config.Bucket, key, opened.Upstream, marker, limit)
+	if err != nil {
+		return none, err
+	}
+	r.UploadID = id
+	for i := range r.ObjectParts {
+		p := &r.ObjectParts[i]
+		p.ETag = strings.Trim(p.ETag, `"`)
+		if p.PartNumber == 1 {
+			p.Size = max(p.Size-layout.HeaderSize, 0)
+		}
+	}
+	return r, nil
 }
 
 // AbortUploads ends the uploads under prefix that were begun longer than age
-// ago and are not this store's, and returns how many. A process that was killed
+// ago and are not this store's Puts, and returns how many. A process that was killed
 // leaves its upload behind, which costs space and is never seen; a lifecycle
 // rule of the bucket (AbortIncompleteMultipartUpload) does the same.
 func (s *Store) AbortUploads(ctx context.Context, prefix string, age time.Duration) (int, error) {
-	aborted := 0
-	var errs []error
-	err := s.eachUpload(ctx, prefix, func(m minio.ObjectMultipartInfo) error {
-		if s.uploads.has(m.UploadID) || time.Since(m.Initiated) < age {
-			return nil
-		}
-		if err := s.abort(ctx, m.Key, m.UploadID); err != nil {
-			errs = append(errs, fmt.Errorf("%q: %w", m.Key, err))
-			return nil
-		}
-		aborted++
-		return nil
-	})
-	return aborted, errors.Join(append(errs, err)...)
+	return s.parts.AbortOlder(ctx, prefix, age)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
 )
 
 // I3: an older holder that has lost the reply to the creation of an upload ends
@@ -19,16 +20,16 @@ func TestUploadEndedByAnother(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		e := newEnv(t, s, Config{PartSize: minPartSize})
+		e := newEnv(t, s, Config{PartSize: parts.MinSize})
 		ctx := t.Context()
 		mustPut(t, e.store, writer(33), "k", "old")
 		link := s.Link(t)
-		current, err := New(s.ClientAt(t, link.Endpoint()), Config{Bucket: e.bucket, PartSize: minPartSize})
+		current, err := New(s.ClientAt(t, link.Endpoint()), Config{Bucket: e.bucket, PartSize: parts.MinSize})
 		if err != nil {
 			t.Fatal(err)
 		}
 		mustPut(t, current, writer(34), "k", "newer")
-		if err := errors.Join(e.store.testUploads(ctx), current.testUploads(ctx)); err != nil {
+		if err := errors.Join(e.store.tested.Uploads(ctx, e.store.parts), current.tested.Uploads(ctx, current.parts)); err != nil {
 			t.Fatal(err)
 		}
 		parts := []*s3link.Held{link.Hold(s3link.Op(s3link.UploadPart), 1), link.Hold(s3link.Op(s3link.UploadPart), 2)}

@@ -9,18 +9,9 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
-
-// cargo is what a write puts at a key.
-type cargo interface {
-	// send sends the one request that makes the write happen, with the header
-	// in front of the payload, and reports what is known of it. Every send of
-	// one cargo has the same header.
-	send(ctx context.Context, h layout.Header, c layout.Condition) (minio.UploadInfo, layout.Reply, error)
-	// again reports whether it can be sent once more.
-	again() bool
-}
 
 // write is one write of a key, on its way to an outcome.
 type write struct {
@@ -44,8 +35,10 @@ func (w *write) run(ctx context.Context) (minio.UploadInfo, error) {
 	if w.wish.Delete {
 		kind = layout.Tombstone
 	}
-	w.header = w.grant.Header(kind, layout.NewNonce())
-	state, seen := w.store.known.find(w.grant, w.key)
+	if w.header == (layout.Header{}) {
+		w.header = w.grant.Header(kind, layout.NewNonce())
+	}
+	state, seen := w.store.known.Find(w.grant, w.key)
 	if w.state = state; !seen {
 		if err := w.look(ctx); err != nil {
 			return minio.UploadInfo{}, notApplied(err)
@@ -63,7 +56,7 @@ func (w *write) run(ctx context.Context) (minio.UploadInfo, error) {
 		switch fate {
 		case layout.Applied:
 			if info.ETag != "" {
-				w.store.known.set(w.grant, w.key, layout.State{ETag: info.ETag, Header: w.header})
+				w.store.known.Set(w.grant, w.key, layout.State{ETag: info.ETag, Header: w.header})
 			}
 			return info, nil
 		case layout.Failed:
@@ -106,9 +99,9 @@ func (w *write) attempt(ctx context.Context, c layout.Condition) (minio.UploadIn
 		if reply == layout.Accepted {
 			return info, layout.Applied, nil
 		}
-		w.store.known.forget(w.key)
+		w.store.known.Forget(w.key)
 		w.fresh = false
-		if reply == layout.Denied && !raced(err) {
+		if reply == layout.Denied && !request.Raced(err) {
 			return info, layout.Failed, err
 		}
 		found, seen := w.settle(ctx)
@@ -125,21 +118,10 @@ func (w *write) attempt(ctx context.Context, c layout.Condition) (minio.UploadIn
 				Bucket: w.store.config.Bucket, Key: w.key, ETag: found.ETag, Size: found.Size,
 				LastModified: found.LastModified, VersionID: found.VersionID,
 			}, fate, nil
-		case fate != layout.Pending, try+1 >= maxTries, !w.cargo.again(), pause(ctx, try) != nil:
+		case fate != layout.Pending, try+1 >= request.MaxTries, !w.cargo.again(), request.Pause(ctx, try) != nil:
 			return info, fate, err
 		}
 	}
-}
-
-// raced reports whether a request that was not carried out may have lost to
-// another write: the server says so, or it hung up without a word.
-func raced(err error) bool {
-	r, answered := responseOf(err)
-	switch r.StatusCode {
-	case http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound:
-		return true
-	}
-	return !answered
 }
 
 // settle looks at the key after a request failed, even if the caller's context
@@ -153,7 +135,7 @@ func (w *write) settle(ctx context.Context) (minio.ObjectInfo, error) {
 			w.state, w.fresh = state, true
 			return info, err
 		}
-		if try+1 >= maxTries || pause(ctx, try) != nil {
+		if try+1 >= request.MaxTries || request.Pause(ctx, try) != nil {
 			return info, err
 		}
 	}
@@ -168,12 +150,14 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 			return no
 		}
 		if !w.grant.Wrote(w.state.Header) { // an older holder's, or past the fence
-			return conflict(err)
+			return fmt.Errorf("%w: %w", ErrOlderWrite, err)
 		}
-	case isStatus(err, http.StatusConflict), isStatus(err, http.StatusPreconditionFailed), isCode(err, minio.NoSuchUpload), errors.Is(err, errNotThere):
+	case errors.Is(err, errSpent):
+		return err
+	case request.IsStatus(err, http.StatusConflict), request.IsStatus(err, http.StatusPreconditionFailed), request.IsCode(err, minio.NoSuchUpload), errors.Is(err, errNotThere):
 		// Somebody was there at the same moment, and came to nothing; or ended
 		// the upload, as abortEmpty does.
-		if try+1 >= maxConflicts {
+		if try+1 >= request.MaxConflicts {
 			return conflict(err)
 		}
 	default:
@@ -182,17 +166,13 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 	if !w.cargo.again() {
 		return conflict(err)
 	}
-	if ended := pause(ctx, try); ended != nil {
+	if ended := request.Pause(ctx, try); ended != nil {
 		return errors.Join(ended, err)
 	}
 	return nil
 }
 
 func conflict(err error) error { return fmt.Errorf("%w: %w", ErrConflict, err) }
-
-// maxConflicts bounds how often a write is tried that the server refuses in the
-// state that it names.
-const maxConflicts = 10
 
 // unknown is the error of a write of which nobody knows what became. If the
 // token has been overtaken since, it says so.

@@ -11,6 +11,10 @@ const (
 	Accepted
 	// Denied: it was not carried out and never will be.
 	Denied
+	// Spent is Denied because the upload that the request completes is gone.
+	// Another request for the same upload, with the same nonce, may have been
+	// carried out.
+	Spent
 )
 
 // Then is what is known of a request that was sent again, while all that was
@@ -46,6 +50,11 @@ func (g Grant) Settle(sent Condition, nonce Nonce, reply Reply, now State) Fate 
 		return Applied
 	case reply == Denied:
 		return Failed
+	case reply == Spent:
+		if now.Absent() || g.Outranks(now) { // the nonce has never been here
+			return Failed
+		}
+		return Unknown
 	case sent.Holds(now):
 		return Pending
 	case g.Outranks(now):

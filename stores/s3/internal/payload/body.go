@@ -1,4 +1,4 @@
-package s3store
+package payload
 
 import (
 	"errors"
@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// body hands out what a request sends and remembers how far it came. It is not
+// Body hands out what a request sends and remembers how far it came. It is not
 // an io.Seeker, so that minio-go does not send it again.
 //
 // net/http may still read a body when the request has ended: stop it, before
 // anything is concluded from how much was read, or anything else read from the
 // same source.
-type body struct {
+type Body struct {
 	r       io.Reader
 	reading sync.Mutex // held by whoever reads r
 
@@ -24,9 +24,11 @@ type body struct {
 
 var errStopped = errors.New("request has ended")
 
-func newBody(r io.Reader, size int64) *body { return &body{r: r, left: size} }
+// NewBody returns a body of size bytes that are read from r.
+func NewBody(r io.Reader, size int64) *Body { return &Body{r: r, left: size} }
 
-func (b *body) Read(p []byte) (int, error) {
+// Read reads as any io.Reader does, until the body is stopped.
+func (b *Body) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	left, err := b.state()
@@ -37,7 +39,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.took(n, err)
 }
 
-func (b *body) state() (int64, error) {
+func (b *Body) state() (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -49,7 +51,7 @@ func (b *body) state() (int64, error) {
 	return b.left, nil
 }
 
-func (b *body) took(n int, err error) (int, error) {
+func (b *Body) took(n int, err error) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopped { // it has been concluded that this was not sent
@@ -59,15 +61,15 @@ func (b *body) took(n int, err error) (int, error) {
 	if b.left == 0 {
 		return n, nil
 	}
-	if err = unexpected(err); err != nil {
+	if err = Unexpected(err); err != nil {
 		b.err = err
 	}
 	return n, err
 }
 
-// stop ends the body: nothing more of it is sent. It returns how much was not,
+// Stop ends the body: nothing more of it is sent. It returns how much was not,
 // and the error of its source.
-func (b *body) stop() (unread int64, err error) {
+func (b *Body) Stop() (unread int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true
@@ -76,7 +78,7 @@ func (b *body) stop() (unread int64, err error) {
 
 // busy reports whether somebody is still reading the source of a body that was
 // stopped: it may take as long as the source likes.
-func (b *body) busy() bool {
+func (b *Body) busy() bool {
 	if b.reading.TryLock() {
 		b.reading.Unlock()
 		return false
@@ -84,9 +86,9 @@ func (b *body) busy() bool {
 	return true
 }
 
-// wait waits until nobody reads the source, of which it is known that it does
+// Wait waits until nobody reads the source, of which it is known that it does
 // not take long.
-func (b *body) wait() {
+func (b *Body) Wait() {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 }

@@ -1,42 +1,44 @@
-package s3store
+// Package request tells what became of one request to a store, and whether it
+// may be sent again.
+package request
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
-	"time"
+
+	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
-// sending watches one request that writes, to know afterwards whether it can
+// Sending watches one request that writes, to know afterwards whether it can
 // have been carried out.
-type sending struct {
+type Sending struct {
 	asked, got atomic.Int32 // connections asked for, and had
 }
 
-// watch returns a context that tells about the request that is sent under it. A
+// Watch returns a context that tells about the request that is sent under it. A
 // request with a body of ours is sent once: minio-go cannot rewind it.
-func watch(ctx context.Context) (context.Context, *sending) {
+func Watch(ctx context.Context) (context.Context, *Sending) {
 	return watching(ctx, func() {})
 }
 
 var errTwice = errors.New("the client wanted to send a write again")
 
-// once is watch for a request whose body is minio-go's: it ends when a
+// Once is Watch for a request whose body is minio-go's: it ends when a
 // connection is asked for the second time, to send it again or for new
 // credentials.
-func once(ctx context.Context) (context.Context, *sending, context.CancelFunc) {
+func Once(ctx context.Context) (context.Context, *Sending, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ctx, w := watching(ctx, func() { cancel(errTwice) })
 	return ctx, w, func() { cancel(nil) }
 }
 
-func watching(ctx context.Context, twice func()) (context.Context, *sending) {
-	w := &sending{}
+func watching(ctx context.Context, twice func()) (context.Context, *Sending) {
+	w := &Sending{}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {
 			if w.asked.Add(1) > 1 {
@@ -47,11 +49,15 @@ func watching(ctx context.Context, twice func()) (context.Context, *sending) {
 	}), w
 }
 
-// reply tells from the error that a request ended with whether it was carried
-// out. unread says that not all of its body was read, so that the server cannot
+// Asked returns how often a connection was asked for so far: once for each
+// request, if nothing is sent again.
+func (w *Sending) Asked() int { return int(w.asked.Load()) }
+
+// Reply tells from the error that a request ended with whether it was carried
+// out. Unread says that not all of its body was read, so that the server cannot
 // have had the whole.
-func (w *sending) reply(err error, unread bool) layout.Reply {
-	r, answered := responseOf(err)
+func (w *Sending) Reply(err error, unread bool) layout.Reply {
+	r, answered := ResponseOf(err)
 	switch asked, got := w.asked.Load(), w.got.Load(); {
 	case err == nil:
 		return layout.Accepted
@@ -78,22 +84,11 @@ func final(status int) bool {
 	return status >= 300 && status < 500
 }
 
-// pause waits before something is tried again, longer each time, up to a
-// second.
-func pause(ctx context.Context, try int) error {
-	limit := min(10*time.Millisecond<<min(try, 7), time.Second)
-	timer := time.NewTimer(rand.N(limit)) //nolint:gosec // when, not what
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// Condition makes a write name the state that it is meant for.
+func Condition(opts *minio.PutObjectOptions, c layout.Condition) {
+	if c.ETag == "" {
+		opts.SetMatchETagExcept("*")
+		return
 	}
-}
-
-// settling returns a context for what is still to be done after a write failed,
-// even because ctx has ended.
-func (s *Store) settling(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), s.config.SettleTime)
+	opts.SetMatchETag(c.ETag)
 }

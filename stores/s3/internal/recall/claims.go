@@ -1,4 +1,4 @@
-package s3store
+package recall
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 // forgotten one is claimed again, which changes nothing.
 const maxClaims = 4096
 
-// claims remembers which tokens were claimed, and the newest mark of each
+// Claims remembers which tokens were claimed, and the newest mark of each
 // resource that this store has seen: what that refuses need not be asked. The
 // zero value is ready for use.
-type claims struct {
+type Claims struct {
 	mu      sync.Mutex
 	done    map[guard.Token]layout.Grant
 	running map[guard.Token]*flight
@@ -30,9 +30,9 @@ type flight struct {
 	err    error
 }
 
-// find returns the grant of token, if it was claimed. The error is a refusal by
+// Find returns the grant of token, if it was claimed. The error is a refusal by
 // a mark that was seen since.
-func (c *claims) find(token guard.Token) (layout.Grant, bool, error) {
+func (c *Claims) Find(token guard.Token) (layout.Grant, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g, ok := c.done[token]
@@ -42,14 +42,15 @@ func (c *claims) find(token guard.Token) (layout.Grant, bool, error) {
 	return g, ok, nil
 }
 
-func (c *claims) forget(token guard.Token) {
+// Forget forgets that token was claimed.
+func (c *Claims) Forget(token guard.Token) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.done, token)
 }
 
-// learn remembers a mark unless a newer one is known.
-func (c *claims) learn(resource string, m guard.Mark) {
+// Learn remembers a mark unless a newer one is known.
+func (c *Claims) Learn(resource string, m guard.Mark) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.marks == nil {
@@ -64,9 +65,9 @@ func (c *claims) learn(resource string, m guard.Mark) {
 	c.marks[resource] = m
 }
 
-// once claims token, or waits for whoever is claiming it. A claim that ended
+// Once claims token, or waits for whoever is claiming it. A claim that ended
 // with its caller's ctx says nothing about the others': one of them claims.
-func (c *claims) once(ctx context.Context, token guard.Token, claim func(context.Context, guard.Token) (layout.Grant, error)) (layout.Grant, error) {
+func (c *Claims) Once(ctx context.Context, token guard.Token, claim func(context.Context, guard.Token) (layout.Grant, error)) (layout.Grant, error) {
 	for {
 		c.mu.Lock()
 		if g, ok := c.done[token]; ok {
@@ -92,12 +93,12 @@ func (c *claims) once(ctx context.Context, token guard.Token, claim func(context
 				return f.grant, f.err
 			}
 		case <-ctx.Done():
-			return layout.Grant{}, notApplied(ctx.Err())
+			return layout.Grant{}, guard.WithOutcome(ctx.Err(), guard.NotApplied)
 		}
 	}
 }
 
-func (c *claims) land(token guard.Token, f *flight) {
+func (c *Claims) land(token guard.Token, f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, token)

@@ -1,4 +1,6 @@
-package s3store
+// Package recall remembers what a store has seen: the states of keys, claimed
+// tokens, and marks. All of it may be out of date, and is treated so.
+package recall
 
 import (
 	"sync"
@@ -10,10 +12,10 @@ import (
 // next write a request more.
 const maxKnown = 1 << 14
 
-// known remembers the state in which keys were last seen or left. It is only a
+// Keys remembers the state in which keys were last seen or left. It is only a
 // guess: every request names the state that it is meant for. The zero value is
 // ready for use.
-type known struct {
+type Keys struct {
 	mu   sync.Mutex
 	keys map[string]sighting
 }
@@ -25,28 +27,35 @@ type sighting struct {
 	state layout.State
 }
 
-func (k *known) find(by layout.Grant, key string) (layout.State, bool) {
+// Find returns the state in which a key was last seen under this grant.
+func (k *Keys) Find(by layout.Grant, key string) (layout.State, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen, ok := k.keys[key]
 	return seen.state, ok && seen.by == by
 }
 
-// state is find whoever has seen it: what an ETag says does not depend on that.
-func (k *known) state(key string) (layout.State, bool) {
+// State is Find whoever has seen it: what an ETag says does not depend on that.
+func (k *Keys) State(key string) (layout.State, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen, ok := k.keys[key]
 	return seen.state, ok
 }
 
-func (k *known) set(by layout.Grant, key string, state layout.State) {
+// Set remembers a state. Seen without a grant it does not take from a writer what
+// he has seen.
+func (k *Keys) Set(by layout.Grant, key string, state layout.State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys == nil {
 		k.keys = map[string]sighting{}
 	}
-	if _, there := k.keys[key]; !there {
+	old, there := k.keys[key]
+	if by == (layout.Grant{}) && there && old.state == state {
+		return
+	}
+	if !there {
 		for old := range k.keys {
 			if len(k.keys) < maxKnown {
 				break
@@ -57,7 +66,8 @@ func (k *known) set(by layout.Grant, key string, state layout.State) {
 	k.keys[key] = sighting{by, state}
 }
 
-func (k *known) forget(key string) {
+// Forget forgets a key.
+func (k *Keys) Forget(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.keys, key)

@@ -1,0 +1,100 @@
+package s3store
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// Check tells whether a write of key under token would be admitted now: nil, or
+// the refusal. It looks at the mark of the resource and at the key, both at the
+// same time, and claims token if this store has not yet. It is for refusing a
+// write before its payload is read, and no fence: what it has seen may change
+// before the write, which decides for itself.
+//
+// The write that follows it is one request, for the key's state is known.
+func (s *Store) Check(ctx context.Context, token guard.Token, key string) error {
+	return s.done(ctx, "check", key, s.check(ctx, token, key))
+}
+
+func (s *Store) check(ctx context.Context, token guard.Token, key string) error {
+	_, seen, _ := s.claims.Find(token)
+	g, err := s.writer(ctx, token, key)
+	if err != nil {
+		return notApplied(err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if seen { // otherwise the claim has just read it
+		group.Go(func() error { return s.checkMark(ctx, token) })
+	}
+	group.Go(func() error { return s.checkKey(ctx, g, key) })
+	if err := group.Wait(); err != nil {
+		return notApplied(err)
+	}
+	return nil
+}
+
+func (s *Store) checkMark(ctx context.Context, token guard.Token) error {
+	o, _, err := s.marks.Read(ctx, token.Resource)
+	if err != nil {
+		return err
+	}
+	s.claims.Learn(token.Resource, o.Mark)
+	return guard.Claimed(o.Mark, token)
+}
+
+// checkKey looks whether the key may be written under g.
+func (s *Store) checkKey(ctx context.Context, g layout.Grant, key string) error {
+	state, _, err := s.look(ctx, g, key)
+	if err != nil {
+		return err
+	}
+	_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
+	return err
+}
+
+// Choose returns the one of several tokens that key is written and read under: the
+// one of the resource that Config.Prefixes binds the key to, or else of the one
+// that last wrote it. If there is none it is guard.ErrNoToken. A single token is
+// returned as it is.
+func (s *Store) Choose(ctx context.Context, tokens []guard.Token, key string) (guard.Token, error) {
+	token, err := s.choose(ctx, tokens, key)
+	return token, s.done(ctx, "choose token for", key, err)
+}
+
+func (s *Store) choose(ctx context.Context, tokens []guard.Token, key string) (guard.Token, error) {
+	switch len(tokens) {
+	case 0:
+		return guard.Token{}, refuse(guard.Token{}, guard.ErrNoToken)
+	case 1:
+		return tokens[0], nil
+	}
+	if resource, bound := s.ResourceOf(key); bound {
+		for _, t := range tokens {
+			if t.Resource == resource {
+				return t, nil
+			}
+		}
+		return guard.Token{}, refuse(guard.Token{}, fmt.Errorf("%w: key belongs to %q", guard.ErrNoToken, resource))
+	}
+	if layout.Reserved(key) {
+		return guard.Token{}, refuse(guard.Token{}, errReserved)
+	}
+	state, seen := s.known.State(key)
+	if !seen || state.Header.Number == 0 {
+		var err error
+		if state, _, err = s.look(ctx, layout.Grant{}, key); err != nil {
+			return guard.Token{}, notApplied(err)
+		}
+	}
+	for _, t := range tokens {
+		if layout.DigestOf(t.Resource) == state.Header.Resource {
+			return t, nil
+		}
+	}
+	return guard.Token{}, refuse(guard.Token{}, fmt.Errorf("%w: several tokens, and key belongs to none of their resources", guard.ErrNoToken))
+}

@@ -1,0 +1,103 @@
+package s3store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// CompleteOptions are the conditions of one CompleteUpload, as in PutOptions.
+type CompleteOptions struct {
+	// IfMatch writes only if the object has this ETag, "*" if there is one.
+	IfMatch string
+	// IfNoneMatch "*" writes only if there is no object.
+	IfNoneMatch string
+}
+
+// CompleteUpload makes an object of the parts of an upload. This is the write:
+// it is decided, conditional and settled as Put's is.
+//
+// Parts are named in the order of their numbers, and number 1 must be among
+// them, for the header stands in front of it: without it guard.ErrUnsupported. It may
+// be called again, here or in another process: as long as the object that it
+// made has not been overwritten, it succeeds. If the upload is gone and the
+// object is another, the error has the code NoSuchUpload, and its outcome is
+// unknown unless the key shows that it was never completed.
+func (s *Store) CompleteUpload(ctx context.Context, token guard.Token, key, id string, list []minio.CompletePart, o CompleteOptions) (minio.UploadInfo, error) {
+	info, err := s.completeUpload(ctx, token, key, id, list, o)
+	return info, s.done(ctx, "complete upload of", key, err)
+}
+
+func (s *Store) completeUpload(ctx context.Context, token guard.Token, key, id string, list []minio.CompletePart, o CompleteOptions) (minio.UploadInfo, error) {
+	var none minio.UploadInfo
+	if err := errors.Join((&PutOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}).conditions(), inOrder(token, list)); err != nil {
+		return none, notApplied(err)
+	}
+	g, opened, err := s.ownUpload(ctx, token, key, id)
+	if err != nil {
+		return none, notApplied(err)
+	}
+	state, info, err := s.look(ctx, g, key)
+	if err != nil {
+		return none, notApplied(err)
+	}
+	if state.Header == opened.Header {
+		return minio.UploadInfo{Bucket: s.config.Bucket, Key: key, ETag: state.ETag, Size: info.Size, LastModified: info.LastModified, VersionID: info.VersionID}, nil
+	}
+	w := &write{
+		store: s, grant: g, key: key, header: opened.Header,
+		wish:  layout.Wish{IfMatch: strings.Trim(o.IfMatch, `"`), IfAbsent: o.IfNoneMatch != "", Legacy: s.config.Legacy},
+		cargo: &completion{Upload: parts.Upload{Bucket: s.parts, Key: key, ID: opened.Upstream}, store: s, list: list},
+	}
+	return w.run(ctx)
+}
+
+// inOrder sees that the header comes first in the object.
+func inOrder(token guard.Token, list []minio.CompletePart) error {
+	for i, p := range list {
+		if i > 0 && p.PartNumber <= list[i-1].PartNumber {
+			return minio.ErrorResponse{StatusCode: 400, Code: minio.InvalidPartOrder, Message: "The list of parts was not in ascending order."}
+		}
+	}
+	if len(list) == 0 || list[0].PartNumber != 1 {
+		return refuse(token, fmt.Errorf("%w: an upload without part 1", guard.ErrUnsupported))
+	}
+	return nil
+}
+
+// completion is a cargo of parts that are there already.
+type completion struct {
+	parts.Upload
+
+	store *Store
+	list  []minio.CompletePart
+	spent bool
+}
+
+func (c *completion) again() bool { return !c.spent }
+
+// errSpent says that there is nothing left to complete.
+var errSpent = errors.New("upload is gone")
+
+func (c *completion) send(ctx context.Context, h layout.Header, cond layout.Condition) (minio.UploadInfo, layout.Reply, error) {
+	info, reply, err := c.Complete(ctx, c.list, cond)
+	if reply == layout.Accepted {
+		var there minio.ObjectInfo
+		if there, reply, err = c.store.confirm(ctx, &c.Upload, h, cond); reply == layout.Accepted {
+			info.Size, info.LastModified = there.Size, there.LastModified
+		}
+	}
+	if reply == layout.Denied && (errors.Is(err, errNotThere) || request.IsCode(err, minio.NoSuchUpload)) {
+		c.spent = true
+		return info, layout.Spent, errNoUpload(c.Key, errors.Join(errSpent, err))
+	}
+	return info, reply, err
+}

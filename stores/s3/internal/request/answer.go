@@ -1,0 +1,48 @@
+package request
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// ErrNoETag is about an object whose state cannot be named. versitygw has such
+// ones where a file was put into its folder past it.
+var ErrNoETag = errors.New("the server gives the object no ETag")
+
+// ResponseOf returns the answer of the server that err is, if it is one.
+func ResponseOf(err error) (minio.ErrorResponse, bool) {
+	var r minio.ErrorResponse
+	ok := errors.As(err, &r)
+	return r, ok
+}
+
+// IsStatus reports whether err is an answer of this status.
+func IsStatus(err error, status int) bool {
+	r, ok := ResponseOf(err)
+	return ok && r.StatusCode == status
+}
+
+// IsAbsent reports whether err says that there is no such object; a bucket that
+// is not there is another matter.
+func IsAbsent(err error) bool { return IsCode(err, minio.NoSuchKey) }
+
+// IsCode reports whether err is an answer of this code.
+func IsCode(err error, code string) bool {
+	r, ok := ResponseOf(err)
+	return ok && r.Code == code
+}
+
+// Raced reports whether a request that was not carried out may have lost to
+// another write: the server says so, or it hung up without a word.
+func Raced(err error) bool {
+	_, answered := ResponseOf(err)
+	return !answered || Overtaken(err) || IsStatus(err, http.StatusNotFound)
+}
+
+// Overtaken reports whether a request was not carried out because the state
+// that it names is gone.
+func Overtaken(err error) bool {
+	return IsStatus(err, http.StatusPreconditionFailed) || IsStatus(err, http.StatusConflict) || IsAbsent(err)
+}

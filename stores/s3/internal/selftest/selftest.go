@@ -1,0 +1,146 @@
+// Package selftest sees that a server honours the conditions that the fence
+// depends on. Package probe looks closer; this is what no store may start
+// without (I5).
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// Tests remembers which conditions the server was seen to honour. The zero value
+// is ready for use.
+type Tests struct {
+	puts, uploads passing
+}
+
+// passing runs a test until it has passed once.
+type passing struct {
+	mu      sync.Mutex
+	passed  bool
+	running chan struct{} // closed when the test that runs has ended; nil if none does
+}
+
+// do waits for the test of somebody else no longer than ctx lasts.
+func (p *passing) do(ctx context.Context, test func() error) error {
+	for {
+		p.mu.Lock()
+		passed, running := p.passed, p.running
+		if !passed && running == nil {
+			p.running = make(chan struct{})
+		}
+		p.mu.Unlock()
+		switch {
+		case passed:
+			return nil
+		case running == nil:
+			err := errors.New("test panicked")
+			defer func() { p.end(err == nil) }()
+			err = test()
+			return err
+		}
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *passing) end(passed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passed = passed
+	close(p.running)
+	p.running = nil
+}
+
+const (
+	key    = ".fence/selftest"
+	noETag = "00000000000000000000000000000000"
+)
+
+// Puts sees, once, that a PUT is refused whose condition is false: two requests,
+// three in a new bucket.
+func (t *Tests) Puts(ctx context.Context, b *parts.Bucket) error {
+	return t.puts.do(ctx, func() error {
+		put := func(c layout.Condition) error {
+			opts := minio.PutObjectOptions{ContentType: "text/plain"}
+			request.Condition(&opts, c)
+			const text = "Fenced objects are in this bucket.\n"
+			_, err := b.Core.PutObject(ctx, b.Name, key, payload.NewBody(strings.NewReader(text), int64(len(text))), int64(len(text)), "", "", opts)
+			return err
+		}
+		err := honours(ctx, "If-None-Match on PUT", func() error {
+			if err := put(layout.Condition{}); err != nil {
+				return err
+			}
+			return put(layout.Condition{}) // now it is there
+		})
+		if err != nil {
+			return err
+		}
+		return honours(ctx, "If-Match on PUT", func() error { return put(layout.Condition{ETag: noETag}) })
+	})
+}
+
+// Uploads sees the same of a CompleteMultipartUpload, before the first upload:
+// four requests for each of the two conditions. Puts comes first.
+func (t *Tests) Uploads(ctx context.Context, b *parts.Bucket) error {
+	return t.uploads.do(ctx, func() error {
+		if err := testUpload(ctx, b, "If-Match", layout.Condition{ETag: noETag}); err != nil {
+			return err
+		}
+		return testUpload(ctx, b, "If-None-Match", layout.Condition{}) // Puts has put it there
+	})
+}
+
+func testUpload(ctx context.Context, b *parts.Bucket, what string, c layout.Condition) error {
+	u := &parts.Upload{Bucket: b, Key: key}
+	defer u.Abort(ctx)
+	if err := u.Create(ctx); err != nil {
+		return err
+	}
+	if err := u.Fill(ctx, payload.At(strings.NewReader("x"), 0, 1), parts.Filling{PartSize: 1}); err != nil {
+		return err
+	}
+	return honours(ctx, what+" on CompleteMultipartUpload", func() error {
+		_, _, err := u.Complete(ctx, nil, c)
+		return err
+	})
+}
+
+// honours reports whether the server refuses a request whose condition is
+// false; anything else is a reason to write nothing.
+func honours(ctx context.Context, what string, send func() error) error {
+	for try := 0; ; try++ {
+		err := send()
+		switch {
+		case request.IsStatus(err, http.StatusPreconditionFailed):
+			return nil
+		case err == nil:
+			return unsupported(fmt.Errorf("the server ignores %s", what))
+		case request.IsStatus(err, http.StatusNotImplemented):
+			return unsupported(fmt.Errorf("the server has no %s: %w", what, err))
+		}
+		if err := request.GiveUp(ctx, try, err); err != nil {
+			return fmt.Errorf("try %s: %w", what, err)
+		}
+	}
+}
+
+func unsupported(err error) error {
+	return &guard.RefusedError{Reason: fmt.Errorf("%w: %w", guard.ErrUnsupported, err)}
+}

@@ -1,0 +1,104 @@
+package s3store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// Tags returns the tags of an object; ErrNotFound if there is none.
+func (s *Store) Tags(ctx context.Context, token guard.Token, key string) (map[string]string, error) {
+	tags, err := s.tags(ctx, token, key)
+	return tags, s.done(ctx, "read tags of", key, err)
+}
+
+func (s *Store) tags(ctx context.Context, token guard.Token, key string) (map[string]string, error) {
+	if _, err := s.stat(ctx, token, key, &GetOptions{}); err != nil {
+		return nil, err
+	}
+	return s.rawTags(ctx, key)
+}
+
+func (s *Store) rawTags(ctx context.Context, key string) (map[string]string, error) {
+	t, err := s.core.GetObjectTagging(ctx, s.config.Bucket, key, minio.GetObjectTaggingOptions{})
+	switch {
+	case request.IsAbsent(err):
+		return nil, ErrNotFound
+	case request.IsCode(err, "NoSuchTagSet"):
+		return map[string]string{}, nil
+	case err != nil:
+		return nil, fmt.Errorf("read tags of %q: %w", key, err)
+	}
+	return t.ToMap(), nil
+}
+
+// tagsOf returns the tags of a key in one state; ErrConflict if it is in
+// another now.
+func (s *Store) tagsOf(ctx context.Context, key string, info *minio.ObjectInfo) (map[string]string, error) {
+	if info.UserTagCount == 0 {
+		return nil, nil
+	}
+	tags, err := s.rawTags(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	state, _, err := s.look(ctx, layout.Grant{}, key)
+	if err == nil && state.ETag != info.ETag {
+		err = fmt.Errorf("%w: while its tags were read", ErrConflict)
+	}
+	return tags, err
+}
+
+// SetTags gives an object these tags in place of those that it has; none removes
+// them. S3's own PutObjectTagging cannot be fenced, for it names no state: the
+// object is written again, with a new ETag and the payload passing through this
+// process. ErrNotFound if there is none.
+func (s *Store) SetTags(ctx context.Context, token guard.Token, key string, tags map[string]string) (minio.UploadInfo, error) {
+	info, err := s.setTags(ctx, token, key, tags)
+	return info, s.done(ctx, "tag", key, err)
+}
+
+func (s *Store) setTags(ctx context.Context, token guard.Token, key string, tags map[string]string) (minio.UploadInfo, error) {
+	for try := 0; ; try++ {
+		info, err := s.retag(ctx, token, key, tags)
+		if !errors.Is(err, ErrPrecondition) {
+			return info, err
+		}
+		// Somebody has written it since it was read.
+		if try+1 >= request.MaxConflicts {
+			return info, notApplied(conflict(err))
+		}
+		if ended := request.Pause(ctx, try); ended != nil {
+			return info, notApplied(errors.Join(ended, err))
+		}
+	}
+}
+
+func (s *Store) retag(ctx context.Context, token guard.Token, key string, tags map[string]string) (minio.UploadInfo, error) {
+	g, err := s.writer(ctx, token, key)
+	if err != nil {
+		return minio.UploadInfo{}, notApplied(err)
+	}
+	state, info, err := s.look(ctx, g, key)
+	if err == nil {
+		_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
+	}
+	if err == nil && !state.Exists() {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return minio.UploadInfo{}, notApplied(err)
+	}
+	p := payload.From(info.Size, func(ctx context.Context) (io.ReadCloser, error) { return s.raw(ctx, key, state) })
+	o := likeSource(PutOptions{IfMatch: state.ETag}, &info)
+	o.UserTags = tags
+	return s.put(ctx, token, key, p, o, layout.Wish{})
+}
