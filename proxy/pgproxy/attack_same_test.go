@@ -24,6 +24,7 @@ var corners = [][]step{
 	{named("b", "BEGIN"), named("s", "SHOW port"), query("PREPARE k AS SELECT 1"), query("DEALLOCATE k"), executed("s"), executed("b"), query("ROLLBACK")},
 	{append(append(call(89), call(89)...), query("SELECT 1")...), call(1)},
 	{append(append(append(query(""), query(";;")...), query("/* x */")...), series("")...), query("BEGIN"), query(";"), query("COMMIT")},
+	{named(longName+"1", "BEGIN"), named("ä", "INSERT INTO t VALUES (21, 'a')"), executed(longName), executed("ä"), query("ROLLBACK"), executed("ä")},
 	{named("e", "INSERT INTO t VALUES (7, 'a')"), named("s", "SHOW port"), query("EXECUTE e"), series("EXECUTE e"), query("EXECUTE s")},
 	{append(append(copied("COPY t FROM STDIN", "8\ta\n"), query("SELECT 1")...), &pgproto3.Sync{})},
 	{append(append(copied("COPY t FROM STDIN; COPY t FROM STDIN", "9\ta\n"), &pgproto3.CopyData{Data: []byte("10\ta\n")}, &pgproto3.CopyDone{}), query("SELECT 1")...)},

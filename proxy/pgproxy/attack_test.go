@@ -104,6 +104,9 @@ const (
 	thawDo = "DO $$ BEGIN PERFORM thaw(1); END $$"
 )
 
+// longName is as long as a name may be: of a longer one the server takes no more.
+var longName = strings.Repeat("n", 63)
+
 // TestAttacksUntokened: ways to write in a session that may only read. Before
 // PostgreSQL 16 RESET lifts read-only, and large objects do not mind it.
 func TestAttacksUntokened(t *testing.T) {
@@ -195,7 +198,25 @@ func TestAttacksStale(t *testing.T) {
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), series("EXECUTE C"), query("ROLLBACK"),
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), executed("e"), query("ROLLBACK"),
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), query(`EXECUTE U&"\0063"`), query("ROLLBACK"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), query("EXECUTE e"), query("ROLLBACK"),
+				named("f", "EXECUTE e"), query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), executed("f"), query("ROLLBACK"),
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), query("EXECUTE p"), query("COMMIT PREPARED 'stale'"),
+			},
+			"COMMIT by a name that is cut": {
+				named(longName+"1", "COMMIT"), query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), nil,
+				{&pgproto3.Bind{PreparedStatement: longName + "2"}, &pgproto3.Execute{}, &pgproto3.Sync{}}, query("ROLLBACK"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"),
+				{
+					&pgproto3.Parse{Query: "COMMIT"}, &pgproto3.Bind{DestinationPortal: longName + "1"}, &pgproto3.Execute{Portal: longName + "2"},
+					&pgproto3.Sync{},
+				},
+			},
+			"COMMIT by a name in another encoding": {
+				query("SET client_encoding = LATIN1"), named("\xe4", "COMMIT"), query("SET client_encoding = UTF8"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), nil, executed("ä"), query("ROLLBACK"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"),
+				append(unsynced("SET client_encoding = LATIN1"), &pgproto3.Parse{Query: "COMMIT"}, &pgproto3.Bind{DestinationPortal: "\xe4"}, &pgproto3.Sync{}),
+				{&pgproto3.Execute{Portal: "ä"}, &pgproto3.Sync{}},
 			},
 			// Read as ever, all of it is one SELECT of a text.
 			"texts that are read otherwise before the server says so": {
@@ -252,6 +273,8 @@ func TestAttacksAllow(t *testing.T) {
 			{query(`SET u&"fence\002etoken" = '` + stale + "'"), query(insert)},
 			{query(`SET FENCE . /* */ "token" = '` + stale + "'"), query(insert)},
 			{query("PREPARE c AS SELECT set_config($1, $2, false)"), query("EXECUTE c('fence.token', '" + stale + "')"), query(insert)},
+			{named("ä", "COMMIT"), named("ö", insert), query("BEGIN"), query(insert), query(set), executed("ä")},
+			{query("SET client_encoding = LATIN1"), named("\xe4", "COMMIT"), query("SET client_encoding = UTF8"), query("BEGIN"), query(insert), query(set), executed("ä")},
 		} {
 			c := sc.raw(sc.via(""))
 			got := c.play(t, steps...)

@@ -6,7 +6,7 @@ import (
 
 // execute takes an Execute: here a transaction begins or ends.
 func (m *Machine) execute(body []byte) Verdict {
-	portal, _ := name(body)
+	portal, _ := keyOf(body)
 	b := &m.batch
 	st := m.portal
 	if len(portal) != 0 {

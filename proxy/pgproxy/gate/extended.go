@@ -22,7 +22,7 @@ func name(body []byte) (name, rest []byte) {
 // parse takes a Parse: what it prepares is known from now on, if the server
 // does it.
 func (m *Machine) parse(body []byte) Verdict {
-	name, rest := name(body)
+	name, rest := keyOf(body)
 	sql := text(rest)
 	st := m.classify(sql)
 	switch m.noticed(st.touches) {
@@ -31,6 +31,9 @@ func (m *Machine) parse(body []byte) Verdict {
 	case never:
 		return m.refuse(refusalTouches)
 	case inTime:
+	}
+	if m.kind != Pass && foreign(name) && st != plain {
+		return m.refuse(refusalForeign)
 	}
 	if v, decided := m.crowded(name, st); decided {
 		return v
@@ -81,8 +84,8 @@ func (m *Machine) classify(sql string) statement {
 
 // bind takes a Bind: here a statement takes its snapshot.
 func (m *Machine) bind(body []byte) Verdict {
-	portal, rest := name(body)
-	stmt, _ := name(rest)
+	portal, rest := keyOf(body)
+	stmt, _ := keyOf(rest)
 	st, certain := m.meaning(stmt)
 	if !certain && m.replies.boundaries > 0 {
 		return Verdict{Do: Wait}
@@ -167,6 +170,9 @@ func (m *Machine) bound(portal []byte, st statement) {
 		m.portal, m.batch.bound = st, true
 		return
 	}
+	if foreign(portal) {
+		st = alike(m.portals, st)
+	}
 	if m.mistrust {
 		m.batch.portals = append(m.batch.portals, string(portal))
 	}
@@ -178,7 +184,7 @@ func (m *Machine) bound(portal []byte, st statement) {
 // close takes a Close.
 func (m *Machine) close(body []byte) Verdict {
 	if len(body) > 1 && body[0] == 'S' {
-		name, _ := name(body[1:])
+		name, _ := keyOf(body[1:])
 		if v, decided := m.crowded(name, plain); decided {
 			return v
 		}

@@ -37,6 +37,9 @@ func (m *Machine) define(name []byte, st statement) {
 		return
 	}
 	was := m.named(stringOf(name))
+	if foreign(name) {
+		st = alike(m.statements, st)
+	}
 	if was == st && !m.pending(name) {
 		return
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/fenceproxy/fenceproxy/internal/sqltext"
@@ -11,6 +12,32 @@ import (
 
 // longestName is what the server cuts names to, in bytes.
 const longestName = 63
+
+// keyOf reads a name of the protocol's, and returns by what the server tells it
+// from others: its beginning.
+func keyOf(body []byte) (key, rest []byte) {
+	key, rest = name(body)
+	key = key[:min(len(key), longestName)]
+	if !ascii(stringOf(key)) {
+		key = foreignKey
+	}
+	return key, rest
+}
+
+// foreignKey is the one of all names with letters beyond ASCII: which of them are
+// one to the server depends on client_encoding.
+var foreignKey = []byte{0x80} //nolint:gochecknoglobals // never written to
+
+func foreign(key []byte) bool { return bytes.Equal(key, foreignKey) }
+
+// alike is what all names with letters beyond ASCII mean when one of them means
+// st: just work, or it is not known.
+func alike(meanings map[string]statement, st statement) statement {
+	if _, other := meanings[string(foreignKey)]; st != plain || other {
+		return statement{class: doubtful, settles: true}
+	}
+	return plain
+}
 
 // nameIn reads the name of a prepared statement from a token as the server does,
 // if that is easily done.
@@ -89,7 +116,10 @@ func (s statement) steers() bool {
 		return true
 	case work, free, procedure:
 	}
-	return s.touches || s.forgets || s.holds || s.recodes
+	return s.touches || s.forgets || s.holds || s.recodes || s.executes != "" // which may be any of these
 }
 
-const refusalExecute = "TK007 fence: EXECUTE of a statement that begins or ends a transaction, or changes the session, cannot be fenced\nSend the statement itself."
+const (
+	refusalExecute = "TK007 fence: EXECUTE of a statement that begins or ends a transaction, changes the session, or is EXECUTE, cannot be fenced\nSend the statement itself."
+	refusalForeign = "TK007 fence: a statement that begins or ends a transaction, or changes the session, cannot be fenced under a name with letters beyond ASCII\nPrepare it under another name."
+)
