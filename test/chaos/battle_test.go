@@ -30,32 +30,32 @@ type grant struct {
 	epoch  int64
 }
 
-// check is one way to check a token at the end of a transaction, or before.
-type check struct {
+// proof is one way to check a token at the end of a transaction, or before.
+type proof struct {
 	name  string
 	table string
 	run   func(ctx context.Context, conn *pgx.Conn, g grant) error
 }
 
 var (
-	byTicket = check{"ticket", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
+	byTicket = proof{"ticket", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
 		_, err := conn.Exec(ctx, `SELECT CASE WHEN pg_catalog.pg_sequence_last_value($1::oid::regclass) = $2 THEN NULL ELSE fence.check($3) END`, g.seq, g.epoch, g.text)
 		return err
 	}}
-	byToken = check{"token", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
+	byToken = proof{"token", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
 		_, err := conn.Exec(ctx, "select fence.check($1)", g.text)
 		return err
 	}}
-	bySetting = check{"setting", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
+	bySetting = proof{"setting", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
 		_, err := conn.Exec(ctx, "select set_config('fence.token', $1, true), fence.check()", g.text)
 		return err
 	}}
 	// The write itself is the check.
-	byTrigger = check{"trigger", "guarded", func(ctx context.Context, conn *pgx.Conn, g grant) error {
+	byTrigger = proof{"trigger", "guarded", func(ctx context.Context, conn *pgx.Conn, g grant) error {
 		_, err := conn.Exec(ctx, "select set_config('fence.token', $1, true)", g.text)
 		return err
 	}}
-	byLooking = check{"looking", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
+	byLooking = proof{"looking", "written", func(ctx context.Context, conn *pgx.Conn, g grant) error {
 		var newest int64
 		if err := conn.QueryRow(ctx, "select writer from fence.marks where resource = $1", resource).Scan(&newest); err != nil {
 			return err
@@ -70,7 +70,7 @@ var (
 // battle is writers against one who claims.
 type battle struct {
 	url    string // of a role that may be evicted
-	checks []check
+	checks []proof
 
 	mu       sync.Mutex
 	granted  grant
@@ -241,7 +241,7 @@ func (b *battle) transaction(ctx context.Context, conn *pgx.Conn) {
 }
 
 // attempt is one transaction: steps in a random order, with random pauses.
-func (b *battle) attempt(ctx context.Context, conn *pgx.Conn, g grant, how check) error {
+func (b *battle) attempt(ctx context.Context, conn *pgx.Conn, g grant, how proof) error {
 	write := func() error {
 		_, err := conn.Exec(ctx, "insert into "+how.table+" (number) values ($1)", g.number)
 		return err

@@ -37,7 +37,7 @@ func durationOr(t *testing.T, standard time.Duration) time.Duration {
 
 // newBattle makes a database with the schema and a table to write to, and a
 // role that may be evicted.
-func newBattle(t *testing.T, s *testenv.PostgresServer, checks []check) *battle {
+func newBattle(t *testing.T, s *testenv.PostgresServer, checks []proof) *battle {
 	t.Helper()
 	url := s.Database(t)
 	role, password := s.Role(t, "LOGIN")
@@ -68,7 +68,7 @@ func TestPostgresStress(t *testing.T) {
 	t.Parallel()
 	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
 		t.Parallel()
-		b := newBattle(t, s, []check{byTicket, byToken, bySetting, byTrigger})
+		b := newBattle(t, s, []proof{byTicket, byToken, bySetting, byTrigger})
 		b.fight(t, duration(t))
 		// On a slow machine it takes longer until there is something to see.
 		for deadline := time.Now().Add(time.Minute); !b.enough() && time.Now().Before(deadline); {
@@ -93,7 +93,7 @@ func TestPostgresStressCanFail(t *testing.T) {
 	t.Parallel()
 	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
 		t.Parallel()
-		b := newBattle(t, s, []check{byLooking})
+		b := newBattle(t, s, []proof{byLooking})
 		for deadline := time.Now().Add(time.Minute); ; {
 			b.fight(t, time.Second)
 			if stale := b.staleRows(t); stale > 0 {

@@ -28,6 +28,8 @@ type Case struct {
 	// Applied are the writes that the register remembers, each the one whose
 	// version is next.
 	Applied []history.Entry
+	// Now is what it holds.
+	Now history.State
 	// ClaimLimit is how long a claim may take, faults not counted. 0: any time.
 	ClaimLimit time.Duration
 }

@@ -300,6 +300,9 @@ func TestChecks(t *testing.T) {
 			var s story
 			c.story(&s)
 			k := check.Case{Resource: "r", From: c.from, Ops: s.ops, Applied: entries(c.applied), ClaimLimit: 5 * time.Second}
+			if n := len(k.Applied); n > 0 {
+				k.Now = k.Applied[n-1].State
+			}
 			for _, f := range c.faults {
 				k.Faults = append(k.Faults, history.Op{Kind: history.Fault, Began: f[0], Ended: f[1]})
 			}
@@ -331,5 +334,31 @@ func TestRegister(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestNowIsTheLastWrite(t *testing.T) {
+	t.Parallel()
+	var s story
+	s.write(33, "w1", 0)
+	k := check.Case{Ops: s.ops, Applied: entries("33:w1")}
+	if found := k.All(); len(found) != 1 || found[0].Invariant != "I2" {
+		t.Errorf("the register is empty, and %v", found)
+	}
+}
+
+func TestChain(t *testing.T) {
+	t.Parallel()
+	var s story
+	s.write(33, "w1", 0)
+	s.write(33, "lost", 1)
+	s.write(34, "w2", 1)
+	s.write(34, "w3", 2)
+	last := history.Entry{State: history.State{Version: 3, ID: "w3"}, Number: 34, Prev: "w2"}
+	if diff := cmp.Diff(entries("33:w1 34:w2<w1 34:w3<w2"), check.Chain(last, s.ops)); diff != "" {
+		t.Error(diff)
+	}
+	if none := check.Chain(history.Entry{}, s.ops); none != nil {
+		t.Errorf("of nothing: %v", none)
 	}
 }

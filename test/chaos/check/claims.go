@@ -15,7 +15,7 @@ func claims(k *known) (found []Violation) {
 			continue
 		}
 		if claimed(op) {
-			if other, ok := holder[op.Number]; ok && other.Holder != op.Holder && !(op.Shared && other.Shared) {
+			if other, ok := holder[op.Number]; ok && other.Holder != op.Holder && (!op.Shared || !other.Shared) {
 				found = append(found, k.violated("I8", op, "holders %s and %s both passed a claim with number %d", other.Holder, op.Holder, op.Number))
 			}
 			holder[op.Number] = op

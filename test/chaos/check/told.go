@@ -25,6 +25,13 @@ func told(k *known) (found []Violation) {
 		default:
 		}
 	}
+	var last history.Entry
+	if n := len(k.Applied); n > 0 {
+		last = k.Applied[n-1]
+	}
+	if k.Now != last.State {
+		found = append(found, k.violatedBy("I2", last, "the register holds version %d, %s; the last write that was applied is version %d, %s", k.Now.Version, k.Now.ID, last.Version, last.ID))
+	}
 	for i, e := range k.Applied {
 		op, known := k.writes[e.ID]
 		if !known {

@@ -1,0 +1,43 @@
+package chaos_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/test/chaos/check"
+	"github.com/fenceproxy/fenceproxy/test/chaos/stage"
+	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
+)
+
+// controls are the ways in that are no fences, each with a register of its own.
+func controls() (plans []stage.Plan) {
+	for _, way := range []string{ways.Unchecked, ways.LookFirst, ways.SnapshotCheck, ways.S3Unchecked, ways.S3ContentMatch} {
+		plans = append(plans, stage.Plan{Locks: stage.Redis, Ways: []string{way}})
+	}
+	return plans
+}
+
+// fatal are the invariants whose violation costs data.
+var fatal = []string{"I1", "I2", "I9"}
+
+// TestControlGroup: the same workers and the same faults with ways in that are no
+// fences. Each of them must show violations, or else the runs with fences could
+// not have seen any.
+func TestControlGroup(t *testing.T) {
+	const limit = 60 * time.Second
+	c := newCampaign(t, "Control group", stage.Config{Locks: []string{stage.Redis}})
+	defer c.end()
+	left := controls()
+	for began := time.Now(); len(left) > 0; {
+		if time.Since(began) > limit {
+			t.Fatalf("%v showed nothing within %v: neither would a fence that leaks", left, limit)
+		}
+		found := c.round(stage.Round{Lasts: 6 * time.Second, Every: 150 * time.Millisecond, AtOnce: 4, Workers: 4, Hands: 3, Plans: left})
+		left = slices.DeleteFunc(left, func(p stage.Plan) bool {
+			return slices.ContainsFunc(found, func(v check.Violation) bool {
+				return slices.Contains(p.Ways, v.Way) && slices.Contains(fatal, v.Invariant)
+			})
+		})
+	}
+}

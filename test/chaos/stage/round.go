@@ -1,0 +1,133 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/test/chaos/check"
+	"github.com/fenceproxy/fenceproxy/test/chaos/history"
+	"github.com/fenceproxy/fenceproxy/test/chaos/nemesis"
+	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
+	"github.com/fenceproxy/fenceproxy/test/chaos/worker"
+)
+
+// TTL is that of the workers' leases, the shortest that etcd grants.
+const TTL = 2 * time.Second
+
+// claimLimit is how long a claim may take beside all faults: what it waits before
+// it evicts, and much more than an eviction takes.
+const claimLimit = ways.ClaimWait + 10*time.Second
+
+// Plan is one resource of a round.
+type Plan struct {
+	// Locks is one of the lock services of the stage.
+	Locks string
+	// Ways are those in which its register is written.
+	Ways []string
+	// Shared lets some of its holders be readers.
+	Shared bool
+}
+
+// Round is one run of workers against the nemesis.
+type Round struct {
+	// Name is different for each round of a stage.
+	Name string
+	Seed uint64
+	// Lasts is how long there are faults.
+	Lasts time.Duration
+	// Every is the mean time from fault to fault, AtOnce how many there are at a
+	// time; 0: none.
+	Every  time.Duration
+	AtOnce int
+	// Workers is how many processes there are, Hands how many holders each of them
+	// can be at a time.
+	Workers, Hands int
+	Plans          []Plan
+}
+
+// Result is what a round has left.
+type Result struct {
+	Ops   []history.Op
+	Cases []check.Case
+	// Faults is how many there were.
+	Faults int
+	// Found is what was seen to be wrong beside the cases.
+	Found []check.Violation
+}
+
+// Run runs a round and returns what is to be judged. It has to be called by the
+// test's goroutine.
+func (s *Stage) Run(r Round) Result {
+	s.tb.Helper()
+	dir := filepath.Join(s.config.Dir, r.Name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		s.tb.Fatal(err)
+	}
+	record, err := history.Create(dir, r.Name)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	resources := s.prepare(r)
+	var hands []*hand
+	catalog := slices.Clone(s.catalog)
+	for i := range r.Workers {
+		h := &hand{tb: s.tb, program: s.config.Worker, job: worker.Job{
+			Name: fmt.Sprintf("%s-w%d", r.Name, i+1), History: dir, Seed: r.Seed<<8 + uint64(i), Hands: r.Hands, TTL: TTL, Resources: resources, Access: s.access,
+		}}
+		h.hire()
+		s.tb.Cleanup(h.kill)
+		hands = append(hands, h)
+		catalog = append(catalog, h.faults(TTL)...)
+	}
+	var result Result
+	ctx, cancel := context.WithTimeout(s.tb.Context(), r.Lasts)
+	defer cancel()
+	if r.AtOnce > 0 {
+		result.Faults = nemesis.Run(ctx, s.tb, record, nemesis.Schedule{Seed: r.Seed, Every: r.Every, AtOnce: r.AtOnce}, catalog)
+	} else {
+		<-ctx.Done()
+	}
+	for _, h := range hands {
+		h.stdin.Close() // all at once
+	}
+	for _, h := range hands {
+		h.dismiss()
+	}
+	result.Found = s.settle(record, resources)
+	if err := record.Close(); err != nil {
+		s.tb.Fatal(err)
+	}
+	if result.Ops, err = history.Load(dir); err != nil {
+		s.tb.Fatal(err)
+	}
+	result.Cases = s.cases(resources, result.Ops)
+	return result
+}
+
+// prepare makes the registers of a round.
+func (s *Stage) prepare(r Round) []worker.Resource {
+	s.tb.Helper()
+	resources := make([]worker.Resource, 0, len(r.Plans))
+	for i, p := range r.Plans {
+		name := fmt.Sprintf("%s-%d", r.Name, i+1)
+		w := worker.Resource{Name: name, Locks: s.locks[p.Locks], Ways: p.Ways, Shared: p.Shared}
+		if w.Locks == "" {
+			s.tb.Fatalf("there is no lock service %q on this stage", p.Locks)
+		}
+		if ways.InS3(p.Ways[0]) {
+			w.Register.Key = "registers/" + name
+		} else {
+			w.Register.Table = fmt.Sprintf("%s_%d", r.Name, i+1)
+			s.SQL(w.Register.Tables(s.role))
+			if slices.Contains(p.Ways, ways.Triggers) {
+				s.SQL(w.Register.Protect(name))
+			}
+		}
+		resources = append(resources, w)
+	}
+	return resources
+}

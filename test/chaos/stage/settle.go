@@ -1,0 +1,119 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/lockurl"
+	"github.com/fenceproxy/fenceproxy/test/chaos/check"
+	"github.com/fenceproxy/fenceproxy/test/chaos/history"
+	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
+	"github.com/fenceproxy/fenceproxy/test/chaos/worker"
+)
+
+// settleLimit is how long it may take until a lock whose holders have all gone is
+// free: a lease, an election, and much more.
+const settleLimit = 60 * time.Second
+
+// settle does, when all is in order again, what a new holder of each resource
+// does. No lock may be left that nobody holds (I8), and nobody left who keeps a
+// claim waiting (I4).
+func (s *Stage) settle(record *history.Recorder, resources []worker.Resource) (found []check.Violation) {
+	s.tb.Helper()
+	services := map[string]*lockurl.Service{}
+	defer func() {
+		for _, service := range services {
+			_ = service.Close() // what it holds ends by its time
+		}
+	}()
+	for _, r := range resources {
+		service, ok := services[r.Locks]
+		if !ok {
+			var err error
+			if service, err = s.open(r.Locks); err != nil {
+				s.tb.Fatalf("open lock service when all is in order: %v", err)
+			}
+			services[r.Locks] = service
+		}
+		for _, name := range r.Ways {
+			if v := s.visits(record, service, r, name); v != nil {
+				found = append(found, *v)
+			}
+		}
+	}
+	return found
+}
+
+// visits is holders by one way in until one gets all done: links may still have a
+// reply or two to lose. It is a violation if none does.
+func (s *Stage) visits(record *history.Recorder, service *lockurl.Service, r worker.Resource, name string) (v *check.Violation) {
+	s.tb.Helper()
+	for deadline := time.Now().Add(settleLimit); time.Now().Before(deadline); {
+		if v = s.visit(record, service, r, name); v == nil {
+			return nil
+		}
+	}
+	return v
+}
+
+func (s *Stage) open(url string) (*lockurl.Service, error) {
+	target, err := lockurl.Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(s.tb.Context(), settleLimit)
+	defer cancel()
+	return target.Open(ctx, TTL)
+}
+
+// visit is one holder, by one way in: it claims, reads and writes.
+func (s *Stage) visit(record *history.Recorder, service *lockurl.Service, r worker.Resource, name string) *check.Violation {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(s.tb.Context(), settleLimit)
+	defer cancel()
+	wrong := func(invariant, doing string, err error) *check.Violation {
+		return &check.Violation{Invariant: invariant, Resource: r.Name, Way: name, At: history.Now(), Text: fmt.Sprintf("%s, when all was in order again: %v", doing, err)}
+	}
+	lease, err := service.Acquire(ctx, r.Name)
+	if err != nil {
+		return wrong("I8", "acquire", err)
+	}
+	defer func() { _ = lease.Release(ctx) }() // else it ends by its time
+	way, err := ways.Open(name, s.direct, rand.New(rand.NewPCG(0, 0)))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer way.Close()
+	token := lease.Token()
+	op := history.Op{Way: name, Resource: r.Name, Number: token.Number, Holder: token.Holder}
+	act := func(kind history.Kind, f func(op *history.Op) error) error {
+		o := op
+		o.Kind = kind
+		o = record.Begin(o)
+		err := f(&o)
+		record.End(o, guard.OutcomeOf(err), ways.Reason(err), err)
+		return err
+	}
+	var tenure ways.Tenure
+	err = act(history.Claim, func(*history.Op) (err error) { tenure, err = way.Enter(ctx, token, r.Register); return err })
+	if err != nil {
+		return wrong("I4", "claim", err)
+	}
+	defer tenure.Leave()
+	err = act(history.Read, func(o *history.Op) (err error) { o.Seen, err = tenure.Read(ctx); op.Seen = o.Seen; return err })
+	if err != nil {
+		return wrong("I3", "read", err)
+	}
+	err = act(history.Write, func(o *history.Op) (err error) {
+		e := history.Entry{State: history.State{Version: o.Seen.Version + 1, ID: o.ID}, Number: o.Number, Prev: o.Seen.ID}
+		_, err = tenure.Write(ctx, e, func() {})
+		return err
+	})
+	if err != nil {
+		return wrong("I3", "write", err)
+	}
+	return nil
+}

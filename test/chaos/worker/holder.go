@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/test/chaos/history"
+	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
+)
+
+// holder is what has been granted a lease. It never looks whether that is lost.
+type holder struct {
+	worker   *worker
+	lease    locks.Lease
+	at       Resource
+	name     string // of the way
+	way      ways.Way
+	released bool
+	// overstays: it releases the lease after a while, as if it had expired, and
+	// works on.
+	overstays bool
+
+	known bool          // state is what the register holds, as far as this holder knows
+	state history.State // what it has read or written last
+}
+
+// hold enters once or a few times with the same token, and works until it is
+// refused or has had enough.
+func (h *holder) hold(ctx context.Context) {
+	for tries := 1 + h.worker.dice.IntN(3); tries > 0 && ctx.Err() == nil; tries-- {
+		tenure, ok := h.enter(ctx)
+		if !ok {
+			continue
+		}
+		refused := h.work(ctx, tenure)
+		tenure.Leave()
+		if refused && h.worker.dice.IntN(3) > 0 { // some try again all the same
+			return
+		}
+	}
+}
+
+// op is an Op of this holder's.
+func (h *holder) op(kind history.Kind) history.Op {
+	token := h.lease.Token()
+	return history.Op{Kind: kind, Way: h.name, Resource: h.at.Name, Number: token.Number, Holder: token.Holder, Shared: token.Mode == guard.Shared}
+}
+
+func (h *holder) enter(ctx context.Context) (ways.Tenure, bool) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	h.known = false
+	op := h.worker.record.Begin(h.op(history.Claim))
+	tenure, err := h.way.Enter(ctx, h.lease.Token(), h.at.Register)
+	h.worker.record.End(op, guard.OutcomeOf(err), ways.Reason(err), err)
+	return tenure, err == nil
+}
+
+// work reads and writes, and reports whether it was refused.
+func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
+	sleepy := h.worker.dice.IntN(20) == 0
+	pause := func() { h.pause(ctx, sleepy) }
+	for acts := 1 + h.worker.dice.IntN(24); acts > 0 && ctx.Err() == nil; acts-- {
+		pause()
+		if !h.known || h.worker.dice.IntN(4) == 0 {
+			if outcome := h.read(ctx, t); outcome != guard.Applied {
+				return outcome == guard.Refused
+			}
+			pause()
+		}
+		if h.lease.Token().Mode == guard.Shared {
+			continue
+		}
+		if outcome := h.write(ctx, t, pause); outcome != guard.Applied {
+			h.known = false
+			if outcome == guard.Refused || h.worker.dice.IntN(2) == 0 {
+				return outcome == guard.Refused
+			}
+		}
+		if h.overstays && h.worker.dice.IntN(8) == 0 {
+			h.release(ctx)
+		}
+	}
+	return false
+}
+
+// pause is mostly none, often short, and for a sleepy holder, at times, longer
+// than its lease.
+func (h *holder) pause(ctx context.Context, sleepy bool) {
+	switch dice := h.worker.dice.IntN(24); {
+	case sleepy && dice == 0:
+		h.worker.nap(ctx, 2*h.worker.job.TTL)
+	case dice < 4:
+		h.worker.nap(ctx, 4*time.Millisecond)
+	}
+}
+
+func (h *holder) read(ctx context.Context, t ways.Tenure) guard.Outcome {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	op := h.worker.record.Begin(h.op(history.Read))
+	s, err := t.Read(ctx)
+	outcome := guard.OutcomeOf(err)
+	if err == nil {
+		op.Seen, h.state, h.known = s, s, true
+	}
+	h.worker.record.End(op, outcome, ways.Reason(err), err)
+	return outcome
+}
+
+func (h *holder) write(ctx context.Context, t ways.Tenure, pause func()) guard.Outcome {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	op := h.op(history.Write)
+	op.Seen = h.state
+	op = h.worker.record.Begin(op)
+	e := history.Entry{State: history.State{Version: h.state.Version + 1, ID: op.ID}, Number: op.Number, Prev: h.state.ID}
+	s, err := t.Write(ctx, e, pause)
+	outcome := guard.OutcomeOf(err)
+	if err == nil {
+		h.state = s
+	}
+	h.worker.record.End(op, outcome, ways.Reason(err), err)
+	return outcome
+}
