@@ -65,15 +65,29 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // operation's table are answered 501, or forwarded where nothing is fenced.
 func handlers() map[operation.Name]func(*exchange) error {
 	return map[operation.Name]func(*exchange) error{
-		operation.ListBuckets:         (*exchange).listBuckets,
-		operation.HeadBucket:          (*exchange).headBucket,
-		operation.CreateBucket:        (*exchange).createBucket,
-		operation.GetBucketLocation:   (*exchange).getBucketLocation,
-		operation.GetBucketVersioning: (*exchange).getBucketVersioning,
-		operation.GetObject:           (*exchange).getObject,
-		operation.HeadObject:          (*exchange).headObject,
-		operation.PutObject:           (*exchange).putObject,
-		operation.DeleteObject:        (*exchange).deleteObject,
+		operation.ListBuckets:             (*exchange).listBuckets,
+		operation.HeadBucket:              (*exchange).headBucket,
+		operation.CreateBucket:            (*exchange).createBucket,
+		operation.GetBucketLocation:       (*exchange).getBucketLocation,
+		operation.GetBucketVersioning:     (*exchange).getBucketVersioning,
+		operation.ListObjects:             (*exchange).listObjects,
+		operation.ListObjectsV2:           (*exchange).listObjectsV2,
+		operation.ListMultipartUploads:    (*exchange).listUploads,
+		operation.DeleteObjects:           (*exchange).deleteObjects,
+		operation.GetObject:               (*exchange).getObject,
+		operation.HeadObject:              (*exchange).headObject,
+		operation.PutObject:               (*exchange).putObject,
+		operation.CopyObject:              (*exchange).copyObject,
+		operation.DeleteObject:            (*exchange).deleteObject,
+		operation.CreateMultipartUpload:   (*exchange).createUpload,
+		operation.UploadPart:              (*exchange).uploadPart,
+		operation.UploadPartCopy:          (*exchange).copyPart,
+		operation.ListParts:               (*exchange).listParts,
+		operation.CompleteMultipartUpload: (*exchange).completeUpload,
+		operation.AbortMultipartUpload:    (*exchange).abortUpload,
+		operation.GetObjectTagging:        (*exchange).getTagging,
+		operation.PutObjectTagging:        (*exchange).putTagging,
+		operation.DeleteObjectTagging:     (*exchange).deleteTagging,
 	}
 }
 
@@ -155,6 +169,8 @@ func (x *exchange) admit() (fenced bool, err error) {
 		return false, refusal.Fence(guard.ErrNoToken, "no resource covers this bucket or key, so a token has no meaning there")
 	case !fenced:
 		return false, nil
+	case len(tokens) == 0 && t.Name == operation.DeleteObjects && x.g.config.Untokened == Allow:
+		// Each key is decided by its own: some may not be fenced.
 	case len(tokens) == 0 && (t.Access == operation.Write || x.g.config.Untokened == Deny):
 		return false, refusal.Fence(guard.ErrNoToken, "the request carries none")
 	}

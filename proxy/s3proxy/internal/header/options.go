@@ -85,7 +85,7 @@ func Tags(text string) (map[string]string, error) {
 		}
 		tags[name] = v[0]
 	}
-	return tags, nil
+	return tags, CheckTags(tags)
 }
 
 // encryption is by keys of the store's.

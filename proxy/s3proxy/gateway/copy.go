@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/origin"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// maxWhole is the most that one PUT can write behind a header, in bytes.
+const maxWhole = maxPut - layout.HeaderSize
+
+// copyObject reads one state of the source and writes it as a PUT would: the
+// bytes pass through the proxy, for a copy inside the store would have the
+// source's header, or none.
+func (x *exchange) copyObject() error {
+	dst, err := x.destination()
+	if err != nil {
+		return err
+	}
+	from, err := x.origin()
+	if err != nil {
+		return err
+	}
+	o := &dst.PutOptions
+	if from.Bucket == x.target.Bucket && from.Key == dst.Key &&
+		!dst.ReplaceMetadata && !dst.ReplaceTags && o.StorageClass == "" && o.ServerSideEncryption == nil {
+		return refusal.New(refusal.InvalidRequest, "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
+	}
+	token, err := x.writeToken(dst.Key, 0)
+	if err != nil {
+		return err
+	}
+	info, err := from.Stat(x.ctx())
+	if err != nil {
+		return sourceError(guard.WithOutcome(err, guard.NotApplied))
+	}
+	if info.Size > maxWhole {
+		return refusal.New(refusal.InvalidRequest, "The specified copy source is larger than the maximum allowable size for a copy source: %d", int64(maxWhole))
+	}
+	from.Pin(&info)
+	return x.late(patience, func() (s3xml.Document, error) {
+		var made minio.UploadInfo
+		if from.Store == x.store {
+			made, err = x.store.Copy(x.ctx(), token, dst, from.Source())
+		} else {
+			made, err = x.copyFrom(token, dst, from, &info)
+		}
+		if err != nil {
+			return nil, sourceError(err)
+		}
+		return s3xml.CopyObject{LastModified: time.Now(), ETag: shownETag(made.ETag)}, nil
+	})
+}
+
+// destination is what the copy is to be.
+func (x *exchange) destination() (dst s3store.CopyDest, err error) {
+	h := x.r.Header
+	dst.Key = x.target.Key
+	if dst.PutOptions, err = header.PutOptions(h); err != nil {
+		return dst, err
+	}
+	dst.PutOptions.IfMatch, dst.PutOptions.IfNoneMatch = namedETag(h.Get("If-Match")), namedETag(h.Get("If-None-Match"))
+	if dst.ReplaceMetadata, err = header.Replaces(h, "metadata"); err != nil {
+		return dst, err
+	}
+	dst.ReplaceTags, err = header.Replaces(h, "tagging")
+	return dst, err
+}
+
+// origin is where the copy comes from.
+func (x *exchange) origin() (*origin.Origin, error) {
+	from, _, err := x.source()
+	if err != nil {
+		return nil, err
+	}
+	if from.Version != "" {
+		return nil, refusal.New(refusal.NotImplemented, "Versions are not implemented by the proxy.")
+	}
+	o := &origin.Origin{Bucket: from.Bucket, Key: from.Key, Core: x.g.core}
+	if o.Conditions, err = header.CopyConditions(x.r.Header); err != nil {
+		return nil, err
+	}
+	fenced, err := x.fenced(o.Bucket, o.Key)
+	if err != nil || !fenced {
+		return o, err
+	}
+	o.Conditions.IfMatch, o.Conditions.IfNoneMatch = namedETag(o.Conditions.IfMatch), namedETag(o.Conditions.IfNoneMatch)
+	if o.Bucket == x.target.Bucket {
+		o.Store = x.store
+		o.Token, err = x.readToken(o.Key)
+		return o, err
+	}
+	if o.Store, err = x.g.stores.get(o.Bucket); err != nil || x.g.config.Untokened != Deny {
+		return o, err // no token is needed, and in that bucket none is claimed
+	}
+	o.Token, err = o.Store.Choose(x.ctx(), x.tokens, o.Key)
+	return o, err
+}
+
+// copyFrom copies what the destination's store does not reach. From is pinned:
+// if its tags are of a later state, that state is not copied.
+func (x *exchange) copyFrom(token guard.Token, dst s3store.CopyDest, from *origin.Origin, info *minio.ObjectInfo) (minio.UploadInfo, error) {
+	o := dst.PutOptions
+	if !dst.ReplaceMetadata {
+		o = origin.Like(o, info)
+	}
+	if !dst.ReplaceTags {
+		var err error
+		if o.UserTags, err = from.Tags(x.ctx(), info); err != nil {
+			return minio.UploadInfo{}, guard.WithOutcome(err, guard.NotApplied)
+		}
+	}
+	body, size, err := from.Open(x.ctx(), header.Range{})
+	if err != nil {
+		return minio.UploadInfo{}, guard.WithOutcome(err, guard.NotApplied)
+	}
+	defer body.Close()
+	return x.store.Put(x.ctx(), token, dst.Key, body, size, o)
+}
+
+// sourceError is an error of a copy: a source that is not newer is a condition
+// that does not hold, for a copy is no read.
+func sourceError(err error) error {
+	var r minio.ErrorResponse
+	if errors.Is(err, s3store.ErrNotModified) || errors.As(err, &r) && r.StatusCode == http.StatusNotModified {
+		e := refusal.New(refusal.PreconditionFailed, "At least one of the pre-conditions you specified did not hold")
+		e.Cause = err
+		return e
+	}
+	return err
+}
+
+// copyPart uploads as a part what it reads of another object.
+func (x *exchange) copyPart() error {
+	number, err := x.partNumber()
+	if err != nil {
+		return err
+	}
+	span, err := header.CopyRange(x.r.Header)
+	if err != nil {
+		return err
+	}
+	from, err := x.origin()
+	if err != nil {
+		return err
+	}
+	token, err := x.writeToken(x.target.Key, 0)
+	if err != nil {
+		return err
+	}
+	id := x.target.Query.Get("uploadId")
+	return x.late(patience, func() (s3xml.Document, error) {
+		var part minio.ObjectPart
+		if from.Store == x.store {
+			part, err = x.store.CopyPart(x.ctx(), token, x.target.Key, id, number, from.Source(), span.Offset, span.Length)
+		} else {
+			part, err = x.copyPartFrom(token, id, number, from, span)
+		}
+		if r := (minio.ErrorResponse{}); errors.As(err, &r) && r.Code == minio.InvalidRange {
+			return nil, x.badRange()
+		}
+		if err != nil {
+			return nil, sourceError(err)
+		}
+		return s3xml.CopyPart{LastModified: time.Now(), ETag: shownPart(number, part.ETag)}, nil
+	})
+}
+
+func (x *exchange) copyPartFrom(token guard.Token, id string, number int, from *origin.Origin, span header.Range) (minio.ObjectPart, error) {
+	body, size, err := from.Open(x.ctx(), span)
+	if err != nil {
+		return minio.ObjectPart{}, guard.WithOutcome(err, guard.NotApplied)
+	}
+	defer body.Close()
+	if span.Length > 0 && size != span.Length {
+		return minio.ObjectPart{}, x.badRange()
+	}
+	return x.store.UploadPart(x.ctx(), token, x.target.Key, id, number, body, size)
+}
+
+func (x *exchange) badRange() error {
+	const name = "x-amz-copy-source-range"
+	return header.Invalid(name, x.r.Header.Get(name), "Range specified is not valid for the source object")
+}

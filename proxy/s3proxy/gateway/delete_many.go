@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"fmt"
+
+	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+)
+
+// deletesAtOnce is how many keys of one request are deleted at once.
+const deletesAtOnce = 16
+
+// deleteObjects deletes keys one by one: each is decided by what is there and
+// by the token that it belongs to, as if it had come alone.
+func (x *exchange) deleteObjects() error {
+	p, err := x.payload()
+	if err != nil {
+		return err
+	}
+	d, err := readXML(p, s3xml.ReadDelete)
+	if err != nil {
+		return err
+	}
+	if len(p.Checksums()) == 0 && x.r.Header.Get("Content-Md5") == "" {
+		return refusal.New(refusal.InvalidRequest, "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
+	}
+	return x.late(patience, func() (s3xml.Document, error) { return x.deleteEach(d), nil })
+}
+
+func (x *exchange) deleteEach(d s3xml.Delete) s3xml.DeleteObjects {
+	errs := make([]error, len(d.Objects))
+	var group errgroup.Group
+	group.SetLimit(deletesAtOnce)
+	for i := range d.Objects {
+		group.Go(func() error {
+			errs[i] = x.deleteOne(&d.Objects[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // each has its own error
+	var r s3xml.DeleteObjects
+	for i, err := range errs {
+		o := &d.Objects[i]
+		if err != nil {
+			e := refusal.Of(err, x.target.Access)
+			x.report(e)
+			r.Errors = append(r.Errors, s3xml.DeleteError{Key: o.Key, VersionID: o.VersionID, Code: e.Code, Message: e.Message})
+		} else if !d.Quiet {
+			r.Deleted = append(r.Deleted, o.Key)
+		}
+	}
+	return r
+}
+
+func (x *exchange) deleteOne(o *s3xml.DeleteObject) error {
+	if err := checkKey(o.Key); err != nil {
+		return err
+	}
+	switch {
+	case o.VersionID != "":
+		return refusal.New(refusal.NotImplemented, "Versions are not implemented by the proxy.")
+	case o.OtherCondition:
+		return refusal.New(refusal.NotImplemented, "Conditions on size and time are not implemented by the proxy.")
+	}
+	fenced, err := x.fenced(x.target.Bucket, o.Key)
+	if err != nil {
+		return err
+	}
+	if !fenced {
+		return x.deleteBare(o)
+	}
+	token, err := x.writeToken(o.Key, 0)
+	if err != nil {
+		return err
+	}
+	return x.store.Delete(x.ctx(), token, o.Key, s3store.DeleteOptions{IfMatch: namedETag(o.ETag)})
+}
+
+// deleteBare deletes a key that no resource covers.
+func (x *exchange) deleteBare(o *s3xml.DeleteObject) error {
+	switch {
+	case len(x.tokens) > 0:
+		return refusal.Fence(guard.ErrNoToken, "no resource covers this key, so a token has no meaning there")
+	case o.ETag != "":
+		return refusal.New(refusal.NotImplemented, "A condition on an object that is not fenced is not implemented by the proxy: delete it alone.")
+	}
+	if err := x.g.core.RemoveObject(x.ctx(), x.target.Bucket, o.Key, minio.RemoveObjectOptions{}); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+)
+
+// lateAnswer is what a client gets of an act that waits for the first blank
+// before it ends, or does not wait.
+func lateAnswer(t *testing.T, waits bool, doc s3xml.Document, failed error) (*http.Response, string) {
+	t.Helper()
+	s := newSite(t, nil)
+	g, err := New(Config{
+		Upstream: Upstream{Host: s.server.Endpoint(), Region: "us-east-1", AccessKey: "a", SecretKey: "b", Transport: &http.Transport{}},
+		Log:      discard(), Metrics: countless(), MaxBodyTime: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blank := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := g.begin(w, r)
+		defer x.end()
+		every := time.Hour
+		if waits {
+			every = time.Millisecond
+		}
+		if err := x.late(every, func() (s3xml.Document, error) {
+			if waits {
+				<-blank
+			}
+			return doc, failed
+		}); err != nil {
+			x.refuse(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	res, err := http.Get(server.URL + "/b/k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var begin [64]byte
+	n := 0
+	if waits { // the client sees it before the act has ended
+		for !strings.HasSuffix(string(begin[:n]), "?>\n   ") {
+			if _, err := io.ReadFull(res.Body, begin[n:n+1]); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		close(blank)
+	}
+	rest, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(begin[:n]) + string(rest)
+}
+
+func TestLate(t *testing.T) {
+	t.Parallel()
+	doc := s3xml.CreateUpload{Bucket: "b", Key: "k", UploadID: "u"}
+	no := refusal.New(refusal.NoSuchUpload, "no such upload")
+	for _, waits := range []bool{false, true} {
+		res, body := lateAnswer(t, waits, doc, nil)
+		if res.StatusCode != http.StatusOK || strings.ReplaceAll(body, "\n ", "\n") != string(s3xml.Encode(doc)) && !waits {
+			t.Errorf("waits %v: %d %q", waits, res.StatusCode, body)
+		}
+		if !strings.HasPrefix(body, "<?xml") || !strings.HasSuffix(body, string(s3xml.Append(nil, doc))) || res.Header.Get("Content-Type") != "application/xml" {
+			t.Errorf("waits %v: %q", waits, body)
+		}
+		res, body = lateAnswer(t, waits, nil, no)
+		want := http.StatusNotFound
+		if waits {
+			want = http.StatusOK
+		}
+		if res.StatusCode != want || !strings.Contains(body, "<Error><Code>NoSuchUpload</Code>") {
+			t.Errorf("waits %v: %d %q", waits, res.StatusCode, body)
+		}
+		if _, body = lateAnswer(t, waits, nil, errors.New("secret of the store")); strings.Contains(body, "secret") || !strings.Contains(body, "<Error>") {
+			t.Errorf("waits %v: %q", waits, body)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// listObjects answers the older listing, of version 1.
+func (x *exchange) listObjects() error {
+	q := x.target.Query
+	r := s3xml.ListObjects{Name: x.target.Bucket, Prefix: q.Get("prefix"), Delimiter: q.Get("delimiter"), Marker: q.Get("marker")}
+	page, most, encoding, err := x.list(s3store.PageOptions{V1: true, Prefix: r.Prefix, Delimiter: r.Delimiter, StartAfter: r.Marker})
+	if err != nil {
+		return err
+	}
+	r.MaxKeys, r.Encoding, r.Truncated, r.Prefixes = most, encoding, page.Truncated, page.Prefixes
+	if r.Delimiter != "" { // otherwise S3 leaves it to the client to take the last key
+		r.NextMarker = page.NextMarker
+	}
+	r.Objects = x.objects(page.Objects, true)
+	return x.xml(http.StatusOK, r)
+}
+
+// listObjectsV2 answers a listing of version 2.
+func (x *exchange) listObjectsV2() error {
+	q := x.target.Query
+	r := s3xml.ListObjectsV2{
+		Name: x.target.Bucket, Prefix: q.Get("prefix"), Delimiter: q.Get("delimiter"),
+		StartAfter: q.Get("start-after"), Continuation: q.Get("continuation-token"),
+	}
+	if q.Has("continuation-token") && r.Continuation == "" {
+		return badContinuation("")
+	}
+	page, most, encoding, err := x.list(s3store.PageOptions{
+		Prefix: r.Prefix, Delimiter: r.Delimiter, StartAfter: r.StartAfter, Continuation: r.Continuation,
+	})
+	if err != nil {
+		return err
+	}
+	r.MaxKeys, r.Encoding, r.Truncated, r.Next, r.Prefixes = most, encoding, page.Truncated, page.Continuation, page.Prefixes
+	r.Objects = x.objects(page.Objects, q.Get("fetch-owner") == "true")
+	return x.xml(http.StatusOK, r)
+}
+
+func badContinuation(token string) error {
+	return header.Invalid("continuation-token", token, "The continuation token provided is incorrect")
+}
+
+// list returns the page that was asked for.
+func (x *exchange) list(o s3store.PageOptions) (page s3store.Page, most int, encoding s3xml.Encoding, err error) {
+	if most, err = x.limit("max-keys", maxPage, maxPage); err != nil {
+		return page, most, encoding, err
+	}
+	if encoding, err = x.encoding(); err != nil {
+		return page, most, encoding, err
+	}
+	token, err := x.listToken(o.Prefix)
+	if err != nil || layout.Reserved(o.Prefix) {
+		return page, most, encoding, err
+	}
+	o.Max = max(most, 1) // none: whether there is such a bucket
+	page, err = x.store.ListPage(x.ctx(), token, o)
+	if errors.Is(err, s3store.ErrContinuation) {
+		err = badContinuation(o.Continuation)
+	}
+	if most == 0 {
+		page = s3store.Page{}
+	}
+	return page, most, encoding, err
+}
+
+// listToken returns the token to list a prefix with: the one of the resource
+// that the prefix belongs to, or else any, for a listing shows keys of all
+// resources.
+func (x *exchange) listToken(prefix string) (guard.Token, error) {
+	if len(x.tokens) == 0 {
+		return guard.Token{}, nil
+	}
+	resource, _ := x.store.ResourceOf(prefix)
+	for _, t := range x.tokens {
+		if t.Resource == resource {
+			return t, nil
+		}
+	}
+	return x.tokens[0], nil
+}
+
+func (x *exchange) objects(infos []minio.ObjectInfo, owner bool) []s3xml.Object {
+	objects := make([]s3xml.Object, len(infos))
+	for i := range infos {
+		o := &infos[i]
+		objects[i] = s3xml.Object{
+			Key: o.Key, LastModified: o.LastModified, ETag: o.ETag, Size: o.Size, StorageClass: o.StorageClass,
+		}
+		if fenced, _ := x.fenced(x.target.Bucket, o.Key); fenced {
+			objects[i].ETag = shownETag(o.ETag)
+		}
+		if owner && o.Owner.ID != "" {
+			objects[i].Owner = &s3xml.Owner{ID: o.Owner.ID, DisplayName: o.Owner.DisplayName}
+		}
+	}
+	return objects
+}
+
+// listUploads answers which uploads are under way.
+func (x *exchange) listUploads() error {
+	q := x.target.Query
+	r := s3xml.ListUploads{
+		Bucket: x.target.Bucket, Prefix: q.Get("prefix"), Delimiter: q.Get("delimiter"),
+		KeyMarker: q.Get("key-marker"), UploadIDMarker: q.Get("upload-id-marker"),
+	}
+	var err error
+	if r.MaxUploads, err = x.limit("max-uploads", maxPage, maxPage); err != nil {
+		return err
+	}
+	if r.Encoding, err = x.encoding(); err != nil {
+		return err
+	}
+	token, err := x.listToken(r.Prefix)
+	if err != nil {
+		return err
+	}
+	if layout.Reserved(r.Prefix) {
+		return x.xml(http.StatusOK, r)
+	}
+	if r.KeyMarker == "" {
+		r.UploadIDMarker = "" // S3 takes no notice of one without the other
+	}
+	page, err := x.store.ListUploads(x.ctx(), token, s3store.UploadsOptions{
+		Prefix: r.Prefix, Delimiter: r.Delimiter, KeyMarker: r.KeyMarker, UploadIDMarker: r.UploadIDMarker, Max: max(r.MaxUploads, 1),
+	})
+	if err != nil {
+		return err
+	}
+	if r.MaxUploads == 0 {
+		return x.xml(http.StatusOK, r)
+	}
+	r.Truncated, r.NextKeyMarker, r.NextIDMarker = page.IsTruncated, page.NextKeyMarker, page.NextUploadIDMarker
+	for _, u := range page.Uploads {
+		r.Uploads = append(r.Uploads, s3xml.Upload{
+			Key: u.Key, UploadID: u.UploadID, Initiated: u.Initiated, StorageClass: u.StorageClass,
+		})
+	}
+	for _, p := range page.CommonPrefixes {
+		r.Prefixes = append(r.Prefixes, p.Prefix)
+	}
+	return x.xml(http.StatusOK, r)
+}

@@ -1,0 +1,219 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
+)
+
+// createUpload begins an upload. A condition has no meaning here, as on S3: it
+// has to be given to Complete.
+func (x *exchange) createUpload() error {
+	o, err := header.PutOptions(x.r.Header)
+	if err != nil {
+		return err
+	}
+	token, err := x.writeToken(x.target.Key, 0)
+	if err != nil {
+		return err
+	}
+	id, err := x.store.CreateUpload(x.ctx(), token, x.target.Key, o)
+	if err != nil {
+		return err
+	}
+	return x.xml(http.StatusOK, s3xml.CreateUpload{Bucket: x.target.Bucket, Key: x.target.Key, UploadID: id})
+}
+
+func (x *exchange) partNumber() (int, error) {
+	text := x.target.Query.Get("partNumber")
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || n < 1 || n > s3xml.MaxParts {
+		return 0, header.Invalid("partNumber", text, "Part number must be an integer between 1 and 10000, inclusive")
+	}
+	return int(n), nil
+}
+
+// shownPart is the ETag of a part as clients see it. Only part 1 has a header
+// in front.
+func shownPart(number int, etag string) string {
+	if number == 1 {
+		return shownETag(etag)
+	}
+	return etag
+}
+
+func (x *exchange) uploadPart() error {
+	number, err := x.partNumber()
+	if err != nil {
+		return err
+	}
+	p, err := x.payload()
+	if err != nil {
+		return err
+	}
+	most := int64(maxPut)
+	if number == 1 {
+		most -= layout.HeaderSize
+	}
+	if p.Size() > most {
+		return refusal.New(refusal.EntityTooLarge, "Your proposed upload exceeds the maximum allowed size of a part, which is %d bytes", most)
+	}
+	token, err := x.writeToken(x.target.Key, p.Size())
+	if err != nil {
+		return err
+	}
+	part, err := x.store.UploadPart(x.ctx(), token, x.target.Key, x.target.Query.Get("uploadId"), number, p, p.Size())
+	if err != nil {
+		return err
+	}
+	h := x.w.Header()
+	h.Set("ETag", quoted(shownPart(number, part.ETag)))
+	for name, value := range p.Checksums() {
+		h.Set(name, value)
+	}
+	return x.reply(http.StatusOK)
+}
+
+// listParts answers which parts an upload has.
+func (x *exchange) listParts() error {
+	r := s3xml.ListParts{Bucket: x.target.Bucket, Key: x.target.Key, UploadID: x.target.Query.Get("uploadId")}
+	var err error
+	if r.MaxParts, err = x.limit("max-parts", maxPage, maxPage); err != nil {
+		return err
+	}
+	if r.Marker, err = x.limit("part-number-marker", 0, s3xml.MaxParts); err != nil {
+		return err
+	}
+	token, err := x.readToken(x.target.Key)
+	if err != nil {
+		return err
+	}
+	page, err := x.store.ListParts(x.ctx(), token, x.target.Key, r.UploadID, r.Marker, max(r.MaxParts, 1))
+	if err != nil {
+		return err
+	}
+	r.Initiator = s3xml.Owner{ID: page.Initiator.ID, DisplayName: page.Initiator.DisplayName}
+	r.Owner = s3xml.Owner{ID: page.Owner.ID, DisplayName: page.Owner.DisplayName}
+	r.StorageClass = page.StorageClass
+	if r.MaxParts == 0 {
+		return x.xml(http.StatusOK, r)
+	}
+	r.Next, r.Truncated = page.NextPartNumberMarker, page.IsTruncated
+	for _, p := range page.ObjectParts {
+		r.Parts = append(r.Parts, s3xml.UploadedPart{
+			Number: p.PartNumber, LastModified: p.LastModified, ETag: shownPart(p.PartNumber, p.ETag), Size: p.Size,
+		})
+	}
+	return x.xml(http.StatusOK, r)
+}
+
+// completeUpload makes an object of an upload. Checksums of the parts and of the
+// object are passed over: those that the store knows are of framed parts, and
+// each part was verified when it came.
+func (x *exchange) completeUpload() error {
+	id := x.target.Query.Get("uploadId")
+	p, err := x.payload()
+	if err != nil {
+		return err
+	}
+	named, err := readXML(p, s3xml.ReadComplete)
+	if err != nil {
+		return err
+	}
+	parts := make([]minio.CompletePart, len(named))
+	for i, p := range named {
+		if i > 0 && p.Number <= named[i-1].Number {
+			return refusal.New(refusal.InvalidPartOrder, "The list of parts was not in ascending order. Parts must be ordered by part number.")
+		}
+		parts[i] = minio.CompletePart{PartNumber: p.Number, ETag: p.ETag}
+		if p.Number == 1 {
+			parts[i].ETag = namedETag(p.ETag)
+		}
+	}
+	token, err := x.writeToken(x.target.Key, 0)
+	if err != nil {
+		return err
+	}
+	if err := x.measure(token, id, parts); err != nil {
+		return err
+	}
+	o := s3store.CompleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
+	return x.late(patience, func() (s3xml.Document, error) {
+		info, err := x.store.CompleteUpload(x.ctx(), token, x.target.Key, id, parts, o)
+		if err != nil {
+			return nil, err
+		}
+		return s3xml.CompleteUpload{
+			Location: x.location(), Bucket: x.target.Bucket, Key: x.target.Key, ETag: shownETag(info.ETag),
+		}, nil
+	})
+}
+
+// measure holds the parts against the size of the object, if the client says
+// what that should be.
+func (x *exchange) measure(token guard.Token, id string, parts []minio.CompletePart) error {
+	const name = "X-Amz-Mp-Object-Size"
+	text := x.r.Header.Get(name)
+	if text == "" {
+		return nil
+	}
+	want, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || want < 0 {
+		return header.Invalid("x-amz-mp-object-size", text, "The x-amz-mp-object-size header is no size")
+	}
+	var size int64
+	at := 0
+	for marker := 0; at < len(parts); {
+		page, err := x.store.ListParts(x.ctx(), token, x.target.Key, id, marker, maxPage)
+		if err != nil {
+			return nil //nolint:nilerr // the upload may have become the object; Complete tells
+		}
+		for _, p := range page.ObjectParts {
+			if at < len(parts) && p.PartNumber == parts[at].PartNumber {
+				size += p.Size
+				at++
+			}
+		}
+		if !page.IsTruncated || page.NextPartNumberMarker <= marker {
+			break
+		}
+		marker = page.NextPartNumberMarker
+	}
+	if at == len(parts) && size != want { // a part that is missing Complete tells of
+		return refusal.New(refusal.InvalidRequest,
+			"The provided 'x-amz-mp-object-size' header value %d does not match what was computed: %d", want, size)
+	}
+	return nil
+}
+
+// location is the URL of the object.
+func (x *exchange) location() string {
+	u := url.URL{Scheme: "http", Host: x.r.Host, Path: "/" + x.target.Key}
+	if x.r.TLS != nil {
+		u.Scheme = "https"
+	}
+	if !x.target.Virtual {
+		u.Path = "/" + x.target.Bucket + u.Path
+	}
+	return u.String()
+}
+
+func (x *exchange) abortUpload() error {
+	token, err := x.writeToken(x.target.Key, 0)
+	if err != nil {
+		return err
+	}
+	if err := x.store.AbortUpload(x.ctx(), token, x.target.Key, x.target.Query.Get("uploadId")); err != nil {
+		return err
+	}
+	return x.reply(http.StatusNoContent)
+}

@@ -1,0 +1,2 @@
+// Package origin reads what a copy is made of.
+package origin
