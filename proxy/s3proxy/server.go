@@ -116,8 +116,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errDraining
 	}
 	defer s.leave(call)
-	defer clients.Wait()
 	defer context.AfterFunc(ctx, func() { call.http.Close() })()
+	defer clients.Wait() // which the line above may have to cut short
 
 	err := call.http.Serve(&listener{ln, s})
 	if ctx.Err() != nil {

@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
@@ -28,7 +32,7 @@ func (x *exchange) putObject() error {
 	}
 	info, err := x.store.Put(x.ctx(), token, x.target.Key, p, p.Size(), o)
 	if err != nil {
-		return err
+		return x.absent(err, o.IfMatch)
 	}
 	h := x.w.Header()
 	h.Set("ETag", quoted(shownETag(info.ETag)))
@@ -49,9 +53,26 @@ func (x *exchange) deleteObject() error {
 	}
 	o := s3store.DeleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match"))}
 	if err := x.store.Delete(x.ctx(), token, x.target.Key, o); err != nil {
-		return err
+		return x.absent(err, o.IfMatch)
 	}
 	return x.reply(http.StatusNoContent)
+}
+
+// absent is the error of a write with If-Match, which S3 answers differently if
+// there is no object. Whether there is one is only looked at now; nothing was
+// written.
+func (x *exchange) absent(err error, ifMatch string) error {
+	if ifMatch == "" || !errors.Is(err, s3store.ErrPrecondition) {
+		return err
+	}
+	token, no := x.readToken(x.target.Key)
+	if no == nil {
+		_, no = x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{})
+	}
+	if errors.Is(no, s3store.ErrNotFound) {
+		return guard.WithOutcome(no, guard.NotApplied)
+	}
+	return err
 }
 
 func (x *exchange) getObject() error {
@@ -64,12 +85,20 @@ func (x *exchange) getObject() error {
 		return err
 	}
 	object, err := x.store.Get(x.ctx(), token, x.target.Key, want.GetOptions)
+	if want.Offset < 0 && errors.As(err, new(minio.ErrorResponse)) {
+		// The last bytes of nothing are nothing, and no error.
+		if whole, none := x.store.Get(x.ctx(), token, x.target.Key, want.whole()); none == nil && whole.Info.Size == 0 {
+			object, err = whole, nil
+		} else if none == nil {
+			whole.Close()
+		}
+	}
 	if err != nil {
 		return err
 	}
 	defer object.Close()
 	span := span{object.Offset, object.Length}
-	if want.ranged && span.length <= 0 {
+	if want.ranged && want.Offset >= 0 && span.length <= 0 {
 		return errRange()
 	}
 	x.describe(&object.Info)

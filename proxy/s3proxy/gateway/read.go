@@ -58,6 +58,13 @@ func errRange() error {
 	return refusal.New(refusal.InvalidRange, "The requested range is not satisfiable")
 }
 
+// whole is the same read without a range.
+func (w *wanted) whole() s3store.GetOptions {
+	o := w.GetOptions
+	o.Offset, o.Length = 0, 0
+	return o
+}
+
 // of tells which part of a payload of so many bytes is wanted.
 func (w *wanted) of(size int64) (span, error) {
 	s := span{w.Offset, size}
@@ -68,7 +75,7 @@ func (w *wanted) of(size int64) (span, error) {
 	if w.Length > 0 {
 		s.length = min(s.length, w.Length)
 	}
-	if w.ranged && s.length == 0 {
+	if w.ranged && w.Offset >= 0 && s.length == 0 {
 		return s, errRange()
 	}
 	return s, nil

@@ -19,7 +19,6 @@ func Describe(h http.Header, info *minio.ObjectInfo) {
 		case strings.HasPrefix(name, metaPrefix):
 			// Some clients show names as they come, and S3's come in lower case.
 			h[strings.ToLower(name)] = []string{encodeWord(strings.Join(values, ","))}
-		case name == "X-Amz-Storage-Class" && info.Metadata.Get(name) == "STANDARD":
 		case name == "Content-Encoding":
 			if encoding := WithoutChunked(info.Metadata.Get(name)); encoding != "" {
 				h.Set(name, encoding)
@@ -57,7 +56,8 @@ func Override(h http.Header, query url.Values) {
 func encodeWord(text string) string {
 	for i := range len(text) {
 		if text[i] >= 0x80 {
-			return mime.BEncoding.Encode("UTF-8", text)
+			// In upper case, as S3 has it.
+			return strings.ReplaceAll(mime.BEncoding.Encode("UTF-8", text), "=?UTF-8?b?", "=?UTF-8?B?")
 		}
 	}
 	return text
