@@ -31,19 +31,18 @@ func parseTarget(r *http.Request) (*target, error) {
 	if err != nil {
 		return nil, malformed
 	}
+	if _, err := url.ParseQuery(query); err != nil {
+		return nil, malformed
+	}
 	t := &target{path: path, decoded: decoded}
 	for text := range strings.SplitSeq(query, "&") {
 		if text == "" {
 			continue
 		}
 		var p pair
-		var errName, errValue error
 		p.rawName, p.rawValue, _ = strings.Cut(text, "=")
-		p.name, errName = url.QueryUnescape(p.rawName)
-		p.value, errValue = url.QueryUnescape(p.rawValue)
-		if errName != nil || errValue != nil || strings.Contains(text, ";") {
-			return nil, malformed
-		}
+		p.name, _ = url.QueryUnescape(p.rawName) // as ParseQuery could
+		p.value, _ = url.QueryUnescape(p.rawValue)
 		t.query = append(t.query, p)
 	}
 	return t, nil

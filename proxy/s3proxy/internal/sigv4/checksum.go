@@ -53,6 +53,19 @@ func (d *digest) verify() error {
 	return nil
 }
 
+// decodeSum decodes the one value of a header, or returns nil.
+func decodeSum(values []string, size int) []byte {
+	if len(values) != 1 {
+		return nil
+	}
+	sum, err := base64.StdEncoding.DecodeString(values[0])
+	// Decoding overlooks line ends, which have no place in a header.
+	if err != nil || len(sum) != size || base64.StdEncoding.EncodeToString(sum) != values[0] {
+		return nil
+	}
+	return sum
+}
+
 // expectHash expects the payload that the request signs.
 func (p *Payload) expectHash(text string) {
 	want, _ := hex.DecodeString(text)
@@ -65,8 +78,8 @@ func (p *Payload) expectMD5(values []string) error {
 	if len(values) == 0 {
 		return nil
 	}
-	want, err := base64.StdEncoding.DecodeString(values[0])
-	if err != nil || len(want) != md5.Size || len(values) > 1 {
+	want := decodeSum(values, md5.Size)
+	if want == nil {
 		return refuse(http.StatusBadRequest, "InvalidDigest", "The Content-MD5 you specified is not valid.")
 	}
 	p.digests = append(p.digests, &digest{hash: md5.New(), want: want, //nolint:gosec // a checksum
@@ -120,11 +133,9 @@ func (p *Payload) expectChecksum(h http.Header, trailing bool) error {
 // say takes what the client says that the checksum is.
 func (p *Payload) say(values []string, place string) error {
 	d := p.digests[len(p.digests)-1]
-	want, err := base64.StdEncoding.DecodeString(values[0])
-	if err != nil || len(want) != d.hash.Size() || len(values) > 1 {
+	if d.want = decodeSum(values, d.hash.Size()); d.want == nil {
 		return invalidRequest("Value for %s %s is invalid.", p.checksum, place)
 	}
-	d.want = want
 	p.value = values[0]
 	return nil
 }

@@ -74,6 +74,7 @@ func TestRefusals(t *testing.T) {
 		"short signature":            {strings.TrimSpace(good)[:len(good)-2], "SignatureDoesNotMatch"},
 		"signature in upper case":    {good[:strings.LastIndex(good, "=")] + strings.ToUpper(good[strings.LastIndex(good, "="):]), "SignatureDoesNotMatch"},
 		"a query that Go would cut":  {change(good, "/key", "/key?a;b"), "InvalidURI"},
+		"more parameters than Go":    {change(good, "/key", "/key?"+strings.Repeat("a&", 10000)+"b"), "InvalidURI"},
 		"a query with half a byte":   {change(good, "/key", "/key?a=%zz"), "InvalidURI"},
 
 		"presigned, other key":          {change(presigned, "/key", "/kez"), "SignatureDoesNotMatch"},

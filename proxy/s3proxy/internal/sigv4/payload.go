@@ -189,13 +189,14 @@ func (p *Payload) verify() error {
 	return nil
 }
 
-// broken is what an error of the body means: if it has an end, then too early.
+// broken is what an error of the body means: if it has an end, then too early. It
+// never is io.EOF, by which a reader's caller would take it for a good end.
 func broken(err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return incomplete(err)
+		return incomplete(io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("read body: %w", err)
 }

@@ -36,6 +36,8 @@ type scribe struct {
 	asIs bool
 	// spaces signs two spaces in a header as two.
 	spaces bool
+	// off is by how much x-amz-decoded-content-length is wrong.
+	off int
 	// hash is x-amz-content-sha256, if no header says it.
 	hash string
 }
@@ -69,7 +71,7 @@ func (s scribe) signature(head string, names ...string) string {
 		if !s.asIs {
 			name, value = normal(name, url.QueryUnescape), normal(value, url.QueryUnescape)
 		}
-		if name != "" {
+		if pair != "" {
 			pairs = append(pairs, name+"\x00="+value) // sorts by name first
 		}
 	}
@@ -183,7 +185,7 @@ func (s scribe) chunks(seed string, trailer []string, chunks ...string) string {
 
 // upload is a PUT of a payload in a mode, whole, and where its body begins.
 func (s scribe) upload(mode string, trailer []string, chunks ...string) (head, body string) {
-	size := len(strings.Join(chunks, ""))
+	size := len(strings.Join(chunks, "")) + s.off
 	headers := []string{fmt.Sprintf("x-amz-decoded-content-length: %d", size), "content-encoding: aws-chunked"}
 	if trailer != nil {
 		name, _, _ := strings.Cut(trailer[0], ":")
