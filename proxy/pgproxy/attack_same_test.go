@@ -39,6 +39,9 @@ var corners = [][]step{
 		query("SET search_path = evil, pg_catalog, public"), query("INSERT INTO t VALUES (15, 'a')"), query("RESET search_path"), query("DROP SCHEMA evil CASCADE"),
 	},
 	{query("DO $$ BEGIN RAISE 'x'; END $$"), series("DO $$ BEGIN RAISE 'x'; END $$"), query("DO $$ BEGIN RAISE NOTICE 'x'; END $$; SELECT 1")},
+	// Words that are not what they look like.
+	{query("CREATE TABLE subscription (id int)"), series("ALTER TABLE subscription ADD COLUMN concurrent int"), query("DROP TABLE subscription")},
+	{query("SET search_path = geofence, public; INSERT INTO t VALUES (22, 'Thu&Fri')"), query("SET default_transaction_read_only = off; SELECT 1; RESET search_path")},
 	{
 		query("BEGIN"), append(unsynced("SET LOCAL work_mem = '1MB'", "INSERT INTO t VALUES (16, 'a')"), query(`INSERT INTO t VALUES (17, 'C:\ä'), (18, E'\'')`)...), query("COMMIT"),
 		append(append(series("INSERT INTO t VALUES (19, 'a')"), query(`INSERT INTO t VALUES (20, 'C:\')`)...), query("SELECT 'ä'")...),

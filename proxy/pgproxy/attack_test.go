@@ -224,6 +224,7 @@ func TestAttacksStale(t *testing.T) {
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), append(unsynced("SELECT set_config('standard_conforming_strings', 'off', false)"), query(`SELECT '\'';COMMIT;--'`)...), query("ROLLBACK"),
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), append(unsynced("SET client_encoding = SJIS"), query("SELECT E'\x83\\';COMMIT;--'")...), query("ROLLBACK"),
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), append(unsynced("SELECT set_config('client_encoding', 'SJIS', false)"), query("SELECT E'\x83\\';COMMIT;--'")...), query("ROLLBACK"),
+				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), append(unsynced("UPDATE pg_settings SET setting = 'SJIS' WHERE name = 'client_encoding'"), query("SELECT E'\x83\\';COMMIT;--'")...), query("ROLLBACK"),
 			},
 			"definitions": {nil, query("CREATE TABLE made (id int)"), query("CREATE SCHEMA made CREATE TABLE made (id int)"), call(loCreate, "4711")},
 		} {

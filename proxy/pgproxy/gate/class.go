@@ -78,8 +78,8 @@ func classify(s *sqltext.Statement) statement {
 	case "RELEASE":
 		out.class = free
 	case "SET", "RESET":
-		out = statement{class: free, touches: s.Words("RESET", "ALL") || mentions(s.Text, "fence", "u&", thaw), modes: setsModes(s), settles: true}
-		out.recodes = s.Words("RESET", "ALL") || mentions(s.Text, "encoding", "names", "u&")
+		out = statement{class: free, touches: s.Words("RESET", "ALL") || setsToken(s.Text), modes: setsModes(s), settles: true}
+		out.recodes = s.Words("RESET", "ALL") || mentions(s.Text, "encoding", "names", escapedName)
 	case "DISCARD":
 		out = statement{class: free, touches: s.Words("DISCARD", "ALL"), settles: true}
 		out.forgets, out.forgetsAll, out.recodes = out.touches, out.touches, out.touches
@@ -91,14 +91,14 @@ func classify(s *sqltext.Statement) statement {
 	case "DECLARE":
 		out.holds, out.touches = holds(s), configures(s.Text)
 	case "CALL", "DO":
-		out.class, out.touches = procedure, mentions(s.Text, "fence") || configures(s.Text)
+		out.class, out.touches = procedure, namesToken(s.Text) || configures(s.Text)
 		out.forgets = mentions(s.Text, "deallocate")
 		out.forgetsAll = out.forgets
 	case "COPY":
 		out.settles = true
 		out.touches = configures(s.Text)
 	case "EXECUTE": // maybe of a set_config
-		out.steady, out.touches = true, mentions(s.Text, "fence") || configures(s.Text)
+		out.steady, out.touches = true, namesToken(s.Text) || configures(s.Text)
 		out.executes = executedName(s.Text)
 	case "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE", "WITH", "FETCH", "MOVE", "":
 		out.steady, out.touches = true, configures(s.Text)
@@ -109,7 +109,7 @@ func classify(s *sqltext.Statement) statement {
 	}
 	out.tame = out.class == work && !out.touches && tame(s)
 	out.settles = out.settles || out.touches
-	out.recodes = out.recodes || contains(s.Text, setConfig) && mentions(s.Text, "encoding", "u&")
+	out.recodes = out.recodes || mentions(s.Text, setConfig, "pg_settings") && mentions(s.Text, "encoding", escapedName, escapedText)
 	return out
 }
 
@@ -139,9 +139,7 @@ func classifyEnd(s *sqltext.Statement) class {
 
 // classifyDefinition finds the statements that commit before they are done.
 func classifyDefinition(s *sqltext.Statement) class {
-	words := significant(s.Text)
-	switch {
-	case words.has("SUBSCRIPTION", 3), words.has("CONCURRENTLY", 0):
+	if s.Words(s.Verb(), "SUBSCRIPTION") || significant(s.Text).has("CONCURRENTLY", 0) {
 		return apart
 	}
 	return work
@@ -215,10 +213,11 @@ func setsModes(s *sqltext.Statement) bool {
 }
 
 // mentions reports whether text has one of the parts, which are in lower case,
-// in any case. It is asked for what may change the setting fence.token, under
-// its name, by set_config, or where letters are written as numbers (U&"…"). Too
-// much is harmless: the token is then looked up once more. What is hidden, in a
-// function for example, is found by the check itself, which reads the setting.
+// in any case. It is asked for what may change the setting of the token, under
+// its name, by set_config, or where letters are written as numbers. Too much costs
+// another look at the token, and has it refused in one message with others. What is
+// hidden, in a function for example, is found by the check itself, which reads the
+// setting.
 func mentions(text string, parts ...string) bool {
 	for _, part := range parts {
 		if contains(text, part) {

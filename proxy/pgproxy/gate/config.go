@@ -3,6 +3,7 @@ package gate
 import (
 	"strings"
 
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	"github.com/fenceproxy/fenceproxy/internal/sqltext"
 )
 
@@ -19,7 +20,7 @@ const maxSettings = 64
 // is read-only, by set_config. It does not if it names other settings, each as a
 // literal: many clients set their search_path like that.
 func configures(text string) bool {
-	if mentions(text, "u&") {
+	if contains(text, escapedName) {
 		return true
 	}
 	for range maxSettings {
@@ -52,5 +53,44 @@ func harmless(arguments string) bool {
 	}
 	name := rest[literal.Start:literal.Stop]
 	const plainly = "'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
-	return name[0] == '\'' && strings.Trim(name, plainly) == "" && !mentions(name, "fence", thaw)
+	if name[0] != '\'' || strings.Trim(name, plainly) != "" {
+		return false
+	}
+	name = strings.Trim(name, "'")
+	return !strings.EqualFold(name, carrier.GUC) && !strings.EqualFold(name, thaw)
+}
+
+// How names and texts begin whose letters may be written as numbers.
+const (
+	escapedName = `u&"`
+	escapedText = `u&'`
+)
+
+// setsToken reports whether a SET or RESET may be one of the token, or of the
+// transaction's being read-only.
+func setsToken(text string) bool {
+	return namesToken(text) || contains(text, escapedName) || thawsNow(text)
+}
+
+// namesToken reports whether the parts of the name of the token's setting are in
+// a text.
+func namesToken(text string) bool {
+	class, name, _ := strings.Cut(carrier.GUC, ".")
+	return contains(text, class) && contains(text, name)
+}
+
+// thawsNow reports whether a text names thaw, and not the default for transactions
+// to come.
+func thawsNow(text string) bool {
+	const before = "default_"
+	for {
+		at := index(text, thaw)
+		if at < 0 {
+			return false
+		}
+		if start := at - len(before); start < 0 || !strings.EqualFold(text[start:at], before) {
+			return true
+		}
+		text = text[at+len(thaw):]
+	}
 }
