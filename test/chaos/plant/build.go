@@ -1,0 +1,64 @@
+package plant
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Build compiles the program with the bug in it and returns its path; "" if
+// there is none to compile. Root is the folder of the repository.
+func (b Bug) Build(tb testing.TB, root string) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	path := filepath.Join(dir, "program")
+	var args []string
+	switch b.In {
+	case Nothing:
+		return ""
+	case Worker:
+		args = []string{"test", "-c", "-vet=off", "-o", path, "-overlay", b.overlay(tb, root, dir), "./test/chaos"}
+	case Proxy:
+		args = []string{"build", "-o", path, "-overlay", b.overlay(tb, root, dir), "./cmd/fenceproxy"}
+	}
+	cmd := exec.CommandContext(tb.Context(), "go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+	return path
+}
+
+// overlay writes the changed files and the list of them.
+func (b Bug) overlay(tb testing.TB, root, dir string) string {
+	tb.Helper()
+	replaced := map[string]string{}
+	for i, c := range b.Changes {
+		path := filepath.Join(root, c.File)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if n := strings.Count(string(text), c.Old); n != 1 {
+			tb.Fatalf("%s has %q %d times, and should have it once: the bug has to follow the code", c.File, c.Old, n)
+		}
+		changed := filepath.Join(dir, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(changed, []byte(strings.Replace(string(text), c.Old, c.New, 1)), 0o600); err != nil {
+			tb.Fatal(err)
+		}
+		replaced[path] = changed
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}

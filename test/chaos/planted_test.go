@@ -1,0 +1,52 @@
+package chaos_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/test/chaos/check"
+	"github.com/fenceproxy/fenceproxy/test/chaos/plant"
+	"github.com/fenceproxy/fenceproxy/test/chaos/stage"
+)
+
+// TestPlantedBugs: each hole in a fence is found within a minute. Those that have
+// to be compiled are for `make chaos`.
+func TestPlantedBugs(t *testing.T) {
+	const limit = 60 * time.Second
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := os.Getenv(durationEnv) != ""
+	for _, bug := range plant.Bugs() {
+		if bug.In != plant.Nothing && !all {
+			continue
+		}
+		t.Run(bug.Name, func(t *testing.T) {
+			config := stage.Config{Locks: []string{stage.Redis}, Break: bug.SQL}
+			switch program := bug.Build(t, root); bug.In {
+			case plant.Worker:
+				config.Worker = program
+			case plant.Proxy:
+				config.Proxy = program
+			case plant.Nothing:
+			}
+			c := newCampaign(t, "Planted: "+bug.Name, config)
+			defer c.end()
+			plan := stage.Plan{Locks: stage.Redis, Ways: bug.Ways}
+			for began := time.Now(); ; {
+				found := c.round(stage.Round{Lasts: 5 * time.Second, Every: 150 * time.Millisecond, AtOnce: 4, Workers: 4, Hands: 3, Plans: []stage.Plan{plan, plan, plan}})
+				if i := slices.IndexFunc(found, func(v check.Violation) bool { return slices.Contains(fatal, v.Invariant) }); i >= 0 {
+					t.Logf("found after %v: %v", time.Since(began).Round(time.Second), found[i])
+					return
+				}
+				if time.Since(began) > limit {
+					t.Fatalf("not found within %v", limit)
+				}
+			}
+		})
+	}
+}
