@@ -50,6 +50,9 @@ func Parse(r *http.Request, domains []string) (Target, error) {
 		if t.Bucket, err = url.PathUnescape(bucket); err != nil {
 			return t, ErrPath
 		}
+		if t.Bucket == "" && path != "" {
+			return t, ErrPath
+		}
 	}
 	var err error
 	if t.Key, err = url.PathUnescape(path); err != nil {
