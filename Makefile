@@ -12,10 +12,15 @@ PKG ?= ./...
 ARGS ?=
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
-# How often race runs the tests, how long chaos goes on, and how many random
-# schedules it has for each lock service.
+# How often race runs the tests.
 COUNT ?= 5
-CHAOS ?= 5m
+# How long chaos goes on, and its seed: the same faults in the same order. Without
+# one each run has another.
+DURATION ?= 60s
+SEED ?=
+# How long each stress test goes on, and how many random schedules it has for
+# each lock service.
+STRESS ?= 5m
 SCHEDULES ?= 1000
 
 # The version in the program is the one that Go reads from git, if it can.
@@ -97,8 +102,14 @@ bench-s3proxy: servers ## the S3 proxy beside nginx, versitygw as a proxy and th
 	@FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench 'S3Proxy|S3Uploads' -benchtime 1x ./cmd/fenceproxy $(ARGS)
 
 .PHONY: chaos
-chaos: servers ## run the stress tests for CHAOS, and SCHEDULES of each lock service
-	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(CHAOS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...
+chaos: servers ## faults against all of it for DURATION, from SEED; a control group and planted bugs that must be found
+	@mkdir -p .bin/chaos
+	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(DURATION) FENCE_CHAOS_SEED=$(SEED) $(GO) test -timeout 0 -count 1 -v $(ARGS) \
+	  -artifacts -outputdir $(CURDIR)/.bin/chaos -run '^Test(Chaos|ControlGroup|PlantedBugs)$$' ./test/chaos
+
+.PHONY: stress
+stress: servers ## run the stress tests for STRESS, and SCHEDULES of each lock service
+	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(STRESS) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run Stress ./test/...
 	FENCE_TEST_REQUIRE=1 FENCE_LOCK_SCHEDULES=$(SCHEDULES) $(GO) test -timeout 0 -count 1 -v $(RACE) $(ARGS) -run '^TestConformance/schedules' ./locks/...
 
 .PHONY: pg-regress
