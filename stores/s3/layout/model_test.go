@@ -124,15 +124,9 @@ func (d *design) stored(s send) key {
 	return k
 }
 
-// step is one thing that can happen, and the world after it.
-type step struct {
-	what  string
-	after world
-}
-
-func (d *design) steps(w world) []step {
-	var all []step
-	add := func(what string, after world) { all = append(all, step{what, after}) }
+func (d *design) steps(w world) []step[world] {
+	var all []step[world]
+	add := func(what string, after world) { all = append(all, step[world]{what, after}) }
 	for by := range int8(2) {
 		d.clientSteps(w, by, add)
 	}
@@ -320,33 +314,8 @@ func (c *client) finish() {
 	c.at, c.op, c.try, c.seen, c.cond, c.reply, c.markSeen = idle, 0, 0, key{}, 0, Lost, 0
 }
 
-// explore walks through everything that can happen and returns how many worlds
-// there are, and the way to the first violation.
 func (d *design) explore(start world) (worlds int, trace []string) {
-	type from struct {
-		world world
-		what  string
-	}
-	seen := map[world]from{start: {}}
-	for queue := []world{start}; len(queue) > 0; queue = queue[1:] {
-		for _, s := range d.steps(queue[0]) {
-			if _, known := seen[s.after]; known {
-				continue
-			}
-			seen[s.after] = from{queue[0], s.what}
-			if s.after.violated == "" {
-				queue = append(queue, s.after)
-				continue
-			}
-			trace = []string{s.after.violated}
-			for w := s.after; w != start; w = seen[w].world {
-				trace = append(trace, seen[w].what)
-			}
-			slices.Reverse(trace)
-			return len(seen), trace
-		}
-	}
-	return len(seen), nil
+	return explore(start, d.steps, func(w world) string { return w.violated })
 }
 
 // program is a start: nothing at the key, an old holder and a new one with so
