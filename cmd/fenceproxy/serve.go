@@ -17,6 +17,9 @@ type serveFlag struct {
 	name, key, kind, usage string
 }
 
+// both is in front of a key that listeners of either protocol have.
+const both = "*."
+
 // serveFlags are those of one listener; everything else needs a file.
 func serveFlags() []serveFlag {
 	return []serveFlag{
@@ -26,16 +29,34 @@ func serveFlags() []serveFlag {
 		{"postgres-upstream-ca", "postgres.upstream.tls.ca", "file", "authorities that may have signed the server's certificate"},
 		{"postgres-tls-cert", "postgres.tls.cert", "file", "certificate that clients are shown; without one they connect without TLS"},
 		{"postgres-tls-key", "postgres.tls.key", "file", "its key"},
-		{"untokened", "postgres.untokened", "policy", "what sessions without a token may do: read-only, deny or allow"},
+		{"s3-listen", "s3.listen", "address", "where clients of S3 connect: host:port"},
+		{"s3-upstream", "s3.upstream.endpoint", "url", "the store: https://host:port, or http:// without TLS; keys and region come from the environment, see above"},
+		{"s3-upstream-ca", "s3.upstream.ca", "file", "authorities that may have signed the store's certificate (default: the environment's AWS_CA_BUNDLE, or the system's)"},
+		{"s3-bucket", "s3.clients.buckets", "name", "the one bucket that clients may use (default: all that there are)"},
+		{"s3-domain", "s3.domains", "name", "domain of requests that name their bucket in the host, as in bucket.domain"},
+		{"s3-tls-cert", "s3.tls.cert", "file", "certificate that clients are shown; without one they connect without TLS"},
+		{"s3-tls-key", "s3.tls.key", "file", "its key"},
+		{"untokened", both + "untokened", "policy", "what clients without a token may do: read-only, deny or allow"},
 		{"claim-wait", "postgres.claim_wait", "duration", "how long a claim waits for transactions of older tokens"},
 		{"evict", "postgres.evict", "bool", "end the sessions of older tokens that a claim still waits for then"},
-		{"max-connections", "postgres.max_connections", "int", "how many clients there may be at a time, 0 for no limit"},
+		{"max-connections", both + "max_connections", "int", "how many clients there may be at a time, 0 for no limit"},
 		{"idle-in-transaction-timeout", "postgres.idle_in_transaction_timeout", "duration", "end a session with a token that leaves a transaction idle for so long, 0s for never"},
-		{"shutdown-timeout", "shutdown_timeout", "duration", "how long sessions have to end after SIGTERM"},
+		{"shutdown-timeout", "shutdown_timeout", "duration", "how long sessions and requests have to end after SIGTERM"},
 		{"admin-listen", "admin.listen", "address", "where /healthz, /readyz and /metrics are; :port is on this machine only"},
 		{"log-format", "log.format", "format", "text or json"},
 		{"log-level", "log.level", "level", "debug, info, warn or error"},
 	}
+}
+
+// keyFor is the key that the flag stands for if its listener is for protocol;
+// ok is false if it is for another one.
+func (f serveFlag) keyFor(protocol string) (key []string, ok bool) {
+	text := f.key
+	if rest, found := strings.CutPrefix(text, both); found {
+		text = protocol + "." + rest
+	}
+	key = strings.Split(text, ".")
+	return key, key[0] == protocol || key[0] != "postgres" && key[0] != "s3"
 }
 
 // flagText is a flag whose text serveconfig reads.
@@ -56,7 +77,7 @@ func (f *flagText) Set(text string) error {
 func (p *program) serve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve --config FILE [--check]",
-		Short:   "Run the proxy that fences any client of Postgres",
+		Short:   "Run the proxy that fences any client of Postgres or S3",
 		Long:    serveLong,
 		Example: serveExample,
 		Args:    noArguments,
@@ -70,7 +91,8 @@ func (p *program) serve() *cobra.Command {
 	}
 	texts := map[string]*flagText{}
 	for _, f := range serveFlags() {
-		text := &flagText{text: defaults[f.key], kind: f.kind}
+		key, _ := f.keyFor("postgres") // whose defaults those of S3 share
+		text := &flagText{text: defaults[strings.Join(key, ".")], kind: f.kind}
 		texts[f.name] = text
 		flags.Var(text, f.name, f.usage)
 		if f.kind == "bool" {
@@ -96,19 +118,38 @@ func (p *program) serve() *cobra.Command {
 
 // serveSource is where the configuration comes from, now and at each reload.
 func (p *program) serveSource(cmd *cobra.Command, file string, texts map[string]*flagText) (func() (*serveconfig.Config, error), error) {
+	protocol := "postgres"
+	if texts["s3-listen"].set || texts["s3-upstream"].set {
+		protocol = "s3"
+	}
 	var values []serveconfig.Value
 	for _, f := range serveFlags() {
-		if text := texts[f.name]; text.set {
-			values = append(values, serveconfig.Value{Flag: "--" + f.name, Key: strings.Split(f.key, "."), Text: text.text})
+		text := texts[f.name]
+		if !text.set {
+			continue
 		}
+		key, ok := f.keyFor(protocol)
+		switch {
+		case file != "":
+			return nil, usage(cmd, "--%s is not for use with --config: write %s into the file", f.name, strings.TrimPrefix(f.key, both))
+		case !ok && (f.name == "postgres-listen" || f.name == "postgres-upstream"):
+			return nil, usage(cmd, "one listener can be had by flags, and there is one for S3 already: use --config for more")
+		case !ok:
+			return nil, usage(cmd, "--%s says nothing to a listener for %s", f.name, map[string]string{"postgres": "Postgres", "s3": "S3"}[protocol])
+		}
+		values = append(values, serveconfig.Value{Flag: "--" + f.name, Key: key, Text: text.text})
 	}
 	switch {
-	case file != "" && len(values) > 0:
-		return nil, usage(cmd, "%s is not for use with --config: write %s into the file", values[0].Flag, strings.Join(values[0].Key, "."))
 	case file != "":
 		return func() (*serveconfig.Config, error) { return serveconfig.Read(file, p.lookup) }, nil
-	case !texts["postgres-listen"].set, !texts["postgres-upstream"].set:
-		return nil, usage(cmd, "nothing to serve: give --config FILE, or --postgres-listen and --postgres-upstream")
+	case !texts[protocol+"-listen"].set, !texts[protocol+"-upstream"].set:
+		return nil, usage(cmd, "nothing to serve: give --config FILE, or --postgres-listen and --postgres-upstream, or --s3-listen and --s3-upstream")
+	case protocol == "s3":
+		more, err := p.s3Values(texts)
+		if err != nil {
+			return nil, usage(cmd, "%v", err)
+		}
+		values = append(values, more...)
 	}
 	return func() (*serveconfig.Config, error) { return serveconfig.FromValues(values) }, nil
 }
@@ -145,15 +186,10 @@ func (p *program) mistakes(cmd *cobra.Command, file string, err error) error {
 
 // checked is --check of a configuration without mistakes in itself.
 func (p *program) checked(cmd *cobra.Command, file string, config *serveconfig.Config) error {
-	var problems serveconfig.Problems
-	for i := range config.Postgres {
-		var wrong serveconfig.Problems
-		if _, _, err := config.LoadTLS(i); errors.As(err, &wrong) {
-			problems = append(problems, wrong...)
-		}
-	}
-	if len(problems) > 0 {
-		return p.mistakes(cmd, file, problems)
+	service := newService(p, config, nil)
+	defer service.cut(nil)
+	if _, err := service.plans(config); err != nil {
+		return p.mistakes(cmd, file, err)
 	}
 	for _, warning := range config.Warnings(time.Now()) {
 		fmt.Fprintln(p.err, "warning:", warning)

@@ -27,12 +27,18 @@ func text(t *testing.T, path string) string {
 func TestExampleConfig(t *testing.T) {
 	t.Parallel()
 	const path = "../../docs/examples/fenceproxy.yaml"
-	lookup := func(name string) (string, bool) { return "db.example:5432", name == "FENCEPROXY_SERVER" }
+	lookup := func(name string) (string, bool) {
+		value, ok := map[string]string{
+			"FENCEPROXY_SERVER": "db.example:5432", "STORE_ACCESS_KEY": "proxy", "STORE_SECRET_KEY": "secret of the proxy",
+			"APP_SECRET_KEY": "0123456789abcdef", "MONITOR_SECRET_KEY": "fedcba9876543210",
+		}[name]
+		return value, ok
+	}
 	config, err := serveconfig.Read(path, lookup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Postgres) != 2 || config.Postgres[0].Upstream.Address != "db.example:5432" {
+	if len(config.S3) != 1 || len(config.S3[0].Clients) != 2 || len(config.Postgres) != 2 || config.Postgres[0].Upstream.Address != "db.example:5432" {
 		t.Errorf("got %+v", config)
 	}
 	example := text(t, path)
@@ -123,12 +129,15 @@ func TestOperationsDocs(t *testing.T) {
 func TestServeFlagsAreKeys(t *testing.T) {
 	t.Parallel()
 	for _, f := range serveFlags() {
-		known := false
-		for _, key := range serveconfig.Keys() {
-			known = known || strings.ReplaceAll(key.Path, "[]", "") == f.key
-		}
-		if !known {
-			t.Errorf("--%s is for %s, which is no key", f.name, f.key)
+		for _, protocol := range []string{"postgres", "s3"} {
+			path, ok := f.keyFor(protocol)
+			known := false
+			for _, key := range serveconfig.Keys() {
+				known = known || strings.ReplaceAll(key.Path, "[]", "") == strings.Join(path, ".")
+			}
+			if ok && !known {
+				t.Errorf("--%s is for %s, which is no key", f.name, strings.Join(path, "."))
+			}
 		}
 	}
 }

@@ -156,7 +156,7 @@ func testServeDrainCut(t *testing.T, s *stand) {
 	p.signal(syscall.SIGTERM)
 	p.await("draining")
 	p.signal(syscall.SIGINT)
-	p.ends(130, "fenceproxy: stopped by SIGINT after SIGTERM: sessions that were left were cut")
+	p.ends(130, "fenceproxy: stopped by SIGINT after SIGTERM: what was left was cut")
 	if _, err := busy.Exec(t.Context(), "COMMIT"); err == nil {
 		t.Error("committed")
 	}
@@ -169,7 +169,7 @@ func testServeDrainOverdue(t *testing.T, s *stand) {
 	p := s.serve("shutdown_timeout: 100ms\n" + oneListener)
 	s.begun(p.addr("127.0.0.1:0"))
 	p.signal(syscall.SIGTERM)
-	p.ends(1, "fenceproxy: sessions did not end in time (shutdown_timeout 100ms): those that were left were cut")
+	p.ends(1, "fenceproxy: sessions or requests did not end in time (shutdown_timeout 100ms): what was left was cut")
 	if n := s.orders(); n != 0 {
 		t.Errorf("there are %d orders", n)
 	}

@@ -2,16 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,11 +25,7 @@ import (
 func (s *stand) reload(p *proxy, text string) {
 	s.t.Helper()
 	s.file(jsonLog + text)
-	p.mu.Lock()
-	p.seen = len(p.lines) // what is awaited comes now
-	p.mu.Unlock()
-	p.signal(syscall.SIGHUP)
-	p.await("reloaded")
+	p.reload()
 }
 
 // Sessions outlive a reload; clients that come then get what is new.
@@ -261,26 +250,7 @@ func testServeReloadTLS(t *testing.T, s *stand) {
 
 func (s *stand) certificate(name string) {
 	s.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: cert}, "tls.key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(s.dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
-	}
+	writeCertificate(s.t, s.dir, name)
 }
 
 // dialTo connects to one address, whatever is asked for.

@@ -17,14 +17,13 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/admin"
 	"github.com/fenceproxy/fenceproxy/internal/serveconfig"
-	"github.com/fenceproxy/fenceproxy/proxy/pgproxy"
 )
 
 // errShuttingDown is why clients should go elsewhere from the first signal on.
 var errShuttingDown = errors.New("shutting down")
 
-// errOverdue is why sessions are cut when shutdown_timeout has passed.
-var errOverdue = errors.New("sessions did not end in time")
+// errOverdue is why sessions and requests are cut when shutdown_timeout has passed.
+var errOverdue = errors.New("sessions or requests did not end in time")
 
 // service is a run of serve. All that it starts counts in running, but for the
 // admin listener, which is to be there until the end.
@@ -45,7 +44,7 @@ type service struct {
 	config    *serveconfig.Config
 	listeners map[string]*listener // by the text of listen
 	admin     *adminListener
-	metrics   map[string]*pgproxy.Metrics // by the same; they outlive their listener
+	metrics   map[[2]string]any // by protocol and the same; they outlive their listener
 }
 
 // runService serves until a signal ends it. Ctx is that of a command, which ends
@@ -87,7 +86,7 @@ func newService(p *program, config *serveconfig.Config, load func() (*serveconfi
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fenceproxy_config_reload_successful", Help: "Whether the last reload of the configuration took effect (1) or had a mistake (0).",
 		}),
-		listeners: map[string]*listener{}, metrics: map[string]*pgproxy.Metrics{},
+		listeners: map[string]*listener{}, metrics: map[[2]string]any{},
 	}
 	s.log = newLogger(p.err, config.Log, s.level)
 	s.reloaded.Set(1)
@@ -151,7 +150,7 @@ func (s *service) checkReady(ctx context.Context) error {
 	for i, l := range all {
 		asked.Go(func() {
 			if err := l.server.Ready(ctx); err != nil {
-				results[i] = fmt.Errorf("%s: %w", l.name, err)
+				results[i] = fmt.Errorf("%s: %w", l.plan.name, err)
 			}
 		})
 	}
@@ -159,7 +158,7 @@ func (s *service) checkReady(ctx context.Context) error {
 	return errors.Join(results...)
 }
 
-// drain lets sessions end, and cuts those that take longer than
+// drain lets sessions and requests end, and cuts those that take longer than
 // shutdown_timeout, or when a second signal says so. /readyz and /metrics are
 // there until the end.
 func (s *service) drain(signals <-chan os.Signal, first syscall.Signal) error {
@@ -191,9 +190,9 @@ func (s *service) drained(first syscall.Signal) error {
 	var again signalError
 	switch cause := context.Cause(s.hard); {
 	case errors.As(cause, &again):
-		return &finalError{exitSignal + int(again.signal), fmt.Errorf("stopped by %s after %s: sessions that were left were cut", unix.SignalName(again.signal), unix.SignalName(first))}
+		return &finalError{exitSignal + int(again.signal), fmt.Errorf("stopped by %s after %s: what was left was cut", unix.SignalName(again.signal), unix.SignalName(first))}
 	case errors.Is(cause, errOverdue):
-		return &finalError{exitFailure, fmt.Errorf("%w (shutdown_timeout %v): those that were left were cut", errOverdue, s.config.ShutdownTimeout)}
+		return &finalError{exitFailure, fmt.Errorf("%w (shutdown_timeout %v): what was left was cut", errOverdue, s.config.ShutdownTimeout)}
 	}
 	s.log.Info("stopped")
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,11 +11,19 @@ import (
 func TestServeBadUsage(t *testing.T) {
 	t.Parallel()
 	const both = "--postgres-listen 127.0.0.1:0 --postgres-upstream 127.0.0.1:1 "
+	const s3 = "--s3-listen 127.0.0.1:0 --s3-upstream http://127.0.0.1:1 "
 	for _, c := range []struct{ args, says string }{
-		{"", "nothing to serve: give --config FILE, or --postgres-listen and --postgres-upstream"},
+		{"", "nothing to serve: give --config FILE, or --postgres-listen and --postgres-upstream, or --s3-listen and --s3-upstream"},
+		{"--s3-listen 127.0.0.1:0", "nothing to serve"},
+		{"--s3-upstream http://h --untokened deny", "nothing to serve"},
+		{"--config f.yaml --s3-bucket b", "--s3-bucket is not for use with --config: write s3.clients.buckets into the file"},
+		{both + s3, "one listener can be had by flags, and there is one for S3 already: use --config for more"},
+		{both + "--s3-bucket b", "--s3-bucket says nothing to a listener for Postgres"},
+		{s3 + "--evict", "--evict says nothing to a listener for S3"},
+		{s3, "no keys for the proxy itself, at the store: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"},
 		{"--postgres-listen 127.0.0.1:0", "nothing to serve"},
 		{"--untokened deny", "nothing to serve"},
-		{"--config f.yaml --untokened deny", "--untokened is not for use with --config: write postgres.untokened into the file"},
+		{"--config f.yaml --untokened deny", "--untokened is not for use with --config: write untokened into the file"},
 		{"--config f.yaml now", `takes no argument, got "now"`},
 		{both + "--untokened none", `--untokened: "none" is none of read-only, deny, allow`},
 		{both + "--claim-wait 10", `--claim-wait: "10" is not a duration`},
@@ -30,6 +39,45 @@ func TestServeBadUsage(t *testing.T) {
 				t.Errorf("stdout: %s", o.out)
 			}
 		})
+	}
+}
+
+// What is wrong with the keys of an S3 listener by flags, which come from the
+// environment.
+func TestServeS3Environment(t *testing.T) {
+	t.Parallel()
+	good := map[string]string{
+		"AWS_ACCESS_KEY_ID": "proxy", "AWS_SECRET_ACCESS_KEY": "s3cret-of-the-proxy", s3ClientKeyEnv: "app", s3ClientSecretEnv: "s3cret-of-clients",
+	}
+	check := func(name, value string, flags ...string) outcome {
+		env := maps.Clone(good)
+		env[name] = value
+		args := append([]string{"serve", "--check", "--s3-listen", "127.0.0.1:9100", "--s3-upstream", "https://store"}, flags...)
+		return invocation{args: args, env: env}.run(t.Context())
+	}
+	check("AWS_REGION", "eu-central-1").want(t, exitOK)
+	check("AWS_SESSION_TOKEN", "ft1:x:42:h:i:orders").want(t, exitOK)
+	check("AWS_CA_BUNDLE", "/nowhere", "--s3-upstream", "http://store", "--s3-bucket", "app", "--s3-domain", "s3.example", "--untokened", "deny").want(t, exitOK)
+	for _, c := range []struct{ name, value, says string }{
+		{"AWS_SECRET_ACCESS_KEY", "", "no keys for the proxy itself, at the store: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"},
+		{s3ClientKeyEnv, "", "no keys for clients: set FENCEPROXY_S3_ACCESS_KEY and FENCEPROXY_S3_SECRET_KEY"},
+		{s3ClientSecretEnv, "", "no keys for clients"},
+		{s3ClientSecretEnv, "s3cret-of-clien", "FENCEPROXY_S3_SECRET_KEY: has less than 16 bytes"},
+		{s3ClientSecretEnv, "s3cret-of-clients\n", "FENCEPROXY_S3_SECRET_KEY: has a control character in it"},
+		{s3ClientKeyEnv, "a/b", "FENCEPROXY_S3_ACCESS_KEY: has 1 to 128 letters"},
+		{"AWS_SESSION_TOKEN", "of-amazon", "AWS_SESSION_TOKEN is set: keys that are good for a time only are not for a proxy"},
+		{"AWS_CA_BUNDLE", "/nowhere", "AWS_CA_BUNDLE: open /nowhere: no such file"},
+	} {
+		if o := check(c.name, c.value).want(t, exitUsage, c.says, "; see 'fenceproxy serve --help'"); strings.Contains(o.err, "s3cret-") {
+			t.Errorf("%s: stderr has a secret: %s", c.name, o.err)
+		}
+	}
+	check("AWS_REGION", "r", "--s3-tls-cert", "a").want(t, exitUsage, "key: is missing")
+	check("AWS_REGION", "r", "--untokened", "allow").want(t, exitUsage, "--untokened: allow needs resources")
+	check("AWS_REGION", "r", "--s3-domain", "127.0.0.1").want(t, exitUsage, "--s3-domain: \"127.0.0.1\" is an address")
+	o := check(s3ClientSecretEnv, "s3cret-of-the-proxy", "--s3-upstream", "http://store").want(t, exitOK)
+	if want := "warning: FENCEPROXY_S3_SECRET_KEY: is that of upstream"; !strings.HasPrefix(o.err, want) {
+		t.Errorf("%q", o.err)
 	}
 }
 
@@ -58,6 +106,14 @@ func TestServeCheck(t *testing.T) {
 	}
 	o = check(good + "    tls: {cert: /nowhere/a, key: /nowhere/b}\n")
 	if o.code != exitConfig || !strings.Contains(o.err, ":4:17: postgres[0].tls.cert: open /nowhere/a: no such file") || !strings.Contains(o.err, "postgres[0].tls.key: open /nowhere/b") {
+		t.Errorf("%d, %q", o.code, o.err)
+	}
+	const store = "s3:\n  - listen: 127.0.0.1:9100\n    upstream: {endpoint: 'http://h', access_key: a, secret_key: '${SECRET}'}\n    clients: [{access_key: b, secret_key: '${SECRET}${SECRET}${SECRET}', buckets: ['*']}]\n"
+	if o := check(good+store).want(t, exitOK); o.err != "" {
+		t.Errorf("%q", o.err)
+	}
+	o = check(store + "    tls: {cert: /nowhere/a, key: /nowhere/b}\n")
+	if o.code != exitConfig || !strings.Contains(o.err, ":5:34: s3[0].tls.key: open /nowhere/b") || strings.Contains(o.err, "s3cret") {
 		t.Errorf("%d, %q", o.code, o.err)
 	}
 	if err := os.Remove(path); err != nil {

@@ -17,7 +17,7 @@ const leastSecret = 16
 
 var (
 	accessKey = regexp.MustCompile(`^[A-Za-z0-9._~-]{1,128}$`) // what needs no encoding, since / and = part the signature's fields
-	bucket    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$`)
+	bucket    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
 	domain    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 )
 

@@ -124,7 +124,7 @@ func TestProblemsOfS3(t *testing.T) {
 		{clients("{access_key: app, secret_key: s3cret-s3cret-s3, buckets: [app-*]}"), `s3[0].clients[0].buckets[0]: "app-*" is not the name of a bucket, and only "*" alone stands for all`},
 		{clients("{access_key: app, secret_key: s3cret-s3cret-s3, buckets: [app, '*']}"), `s3[0].clients[0].buckets[1]: "*" is all buckets, and stands alone`},
 		{clients("{access_key: app, secret_key: s3cret-s3cret-s3, buckets: [app, app]}"), `s3[0].clients[0].buckets[1]: "app" is there twice`},
-		{clients("{access_key: app, secret_key: s3cret-s3cret-s3, buckets: [a]}, {access_key: app, secret_key: s3cret-s3cret-s4, buckets: [b]}"), "s3[0].clients[1].access_key: is that of s3[0].clients[0] too"},
+		{clients("{access_key: app, secret_key: s3cret-s3cret-s3, buckets: [app]}, {access_key: app, secret_key: s3cret-s3cret-s4, buckets: [stock]}"), "s3[0].clients[1].access_key: is that of s3[0].clients[0] too"},
 		{resources("{prefix: app, resource: orders}"), `f.yaml:5:26: s3[0].resources[0].prefix: "app" is not bucket/prefix, as in app/reports/; app/ is all of the bucket app`},
 		{resources("{prefix: /app, resource: orders}"), `"/app" is not bucket/prefix`},
 		{resources("{prefix: app/.fence/x, resource: orders}"), `s3[0].resources[0].prefix: "app/.fence/x" is the fence's own`},
