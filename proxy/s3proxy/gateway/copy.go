@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -90,11 +91,13 @@ func (x *exchange) origin() (*origin.Origin, error) {
 	if o.Conditions, err = header.CopyConditions(x.r.Header); err != nil {
 		return nil, err
 	}
+	c := &o.Conditions
+	c.IfMatch, c.IfNoneMatch = strings.Trim(c.IfMatch, `"`), strings.Trim(c.IfNoneMatch, `"`)
 	fenced, err := x.fenced(o.Bucket, o.Key)
 	if err != nil || !fenced {
 		return o, err
 	}
-	o.Conditions.IfMatch, o.Conditions.IfNoneMatch = namedETag(o.Conditions.IfMatch), namedETag(o.Conditions.IfNoneMatch)
+	c.IfMatch, c.IfNoneMatch = namedETag(c.IfMatch), namedETag(c.IfNoneMatch)
 	if o.Bucket == x.target.Bucket {
 		o.Store = x.store
 		o.Token, err = x.readToken(o.Key)

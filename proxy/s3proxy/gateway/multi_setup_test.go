@@ -177,7 +177,7 @@ func (p place) send(t *testing.T, method, path string, body io.Reader, size int6
 		req.Header.Set(name, value)
 	}
 	req = signer.SignV4(*req, p.access, p.secret, listOf(t, tokens), p.region)
-	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
+	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true, ExpectContinueTimeout: 30 * time.Second}
 	res, err := transport.RoundTrip(req)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)

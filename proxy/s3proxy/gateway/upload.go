@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -149,6 +150,12 @@ func (x *exchange) completeUpload() error {
 	o := s3store.CompleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
 	return x.late(patience, func() (s3xml.Document, error) {
 		info, err := x.store.CompleteUpload(x.ctx(), token, x.target.Key, id, parts, o)
+		if r := (minio.ErrorResponse{}); errors.As(err, &r) && r.Code == minio.NoSuchUpload && guard.OutcomeOf(err) != guard.Refused {
+			// S3 says so too of an upload that became an object which was overwritten.
+			e := refusal.New(refusal.NoSuchUpload, "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.")
+			e.Cause = err
+			return nil, e
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -13,10 +13,10 @@ type Source struct{ Bucket, Key, Version string }
 var ErrSource = errors.New("no source of a copy")
 
 // ParseSource reads x-amz-copy-source: bucket/key or /bucket/key, encoded once,
-// and perhaps ?versionId=.
+// and perhaps ?versionId=. As on S3 a "+" is a blank, other than in a path.
 func ParseSource(value string) (Source, error) {
 	value, version, _ := strings.Cut(value, "?versionId=")
-	path, err := url.PathUnescape(value)
+	path, err := url.QueryUnescape(value)
 	if err != nil {
 		return Source{}, ErrSource
 	}
