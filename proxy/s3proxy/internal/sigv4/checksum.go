@@ -9,18 +9,16 @@ import (
 	"encoding/hex"
 	"hash"
 	"hash/crc32"
-	"hash/crc64"
 	"net/http"
 	"strings"
+
+	"github.com/minio/crc64nvme"
 )
 
 const (
 	checksumPrefix = "x-amz-checksum-"
 	trailerHeader  = "x-amz-trailer"
 )
-
-// nvme is the polynomial of CRC-64/NVME, its lowest bit first.
-const nvme = 0x9a6c9329ac4bc9b5
 
 // newHash makes the hash of a checksum, by the name that follows the prefix.
 func newHash(name string) hash.Hash {
@@ -30,7 +28,7 @@ func newHash(name string) hash.Hash {
 	case "crc32c":
 		return crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	case "crc64nvme":
-		return crc64.New(crc64.MakeTable(nvme))
+		return crc64nvme.New()
 	case "sha1":
 		return sha1.New() //nolint:gosec // a checksum
 	case "sha256":

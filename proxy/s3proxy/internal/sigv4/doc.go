@@ -8,7 +8,8 @@
 //
 //	request ── Verify ──▶ Request ── Payload ──▶ Payload ── Read ──▶ the object's bytes
 //	              │                     │                    │
-//	            Error                 Error                Error      = what S3 would answer
+//	              ▼                     ▼                    ▼
+//	           *Error                *Error               *Error     what S3 would answer
 //
 // # Guaranteed
 //

@@ -38,7 +38,7 @@ const (
 type chain struct {
 	key      []byte
 	scope    string // date and scope, each with its line end
-	previous string // in hex
+	previous []byte // in hex
 	mac      hash.Hash
 	buf      []byte
 }
@@ -52,7 +52,7 @@ func (c *chain) follows(signature []byte, kind, middle string, sum []byte) bool 
 	c.buf = hex.AppendEncode(c.buf, sum)
 	c.mac.Write(c.buf)
 	c.buf = hex.AppendEncode(c.buf[:0], c.mac.Sum(c.buf[len(c.buf):]))
-	c.previous = string(signature)
+	c.previous = append(c.previous[:0], signature...)
 	return subtle.ConstantTimeCompare(c.buf, signature) == 1
 }
 
@@ -64,6 +64,7 @@ type frames struct {
 	in        *bufio.Reader
 	chain     *chain    // nil if chunks are not signed
 	sum       hash.Hash // of the chunk
+	buf       []byte    // what it comes to
 	signature []byte    // that its header says
 	left      int64     // bytes of the chunk that have not been read yet
 	trailing  bool      // a trailer follows
@@ -171,7 +172,8 @@ func (f *frames) verify() error {
 	if f.chain == nil {
 		return nil
 	}
-	if !f.chain.follows(f.signature, "AWS4-HMAC-SHA256-PAYLOAD", emptyHash+"\n", f.sum.Sum(nil)) {
+	f.buf = f.sum.Sum(f.buf[:0])
+	if !f.chain.follows(f.signature, "AWS4-HMAC-SHA256-PAYLOAD", emptyHash+"\n", f.buf) {
 		return mismatch()
 	}
 	return nil

@@ -21,7 +21,7 @@ func FuzzFrames(f *testing.F) {
 	}
 	for _, s := range streams() {
 		mode := slices.IndexFunc(modes, func(m struct{ sum, announced string }) bool { return m.sum == s.mode })
-		f.Add(s.body, uint8(mode), uint16(len(s.payload))) //nolint:gosec // a few
+		f.Add(s.body, uint8(mode), uint16(len(s.payload)))
 	}
 	f.Add("3\r\nabc\r\n0\r\n\r\n", uint8(3), uint16(3))
 	f.Add("3\r\nabc\r\n0\r\nx-amz-checksum-crc64nvme:AAAA\n\r\n", uint8(2), uint16(3))

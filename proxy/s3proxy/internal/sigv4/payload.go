@@ -93,7 +93,7 @@ func decodedLength(h http.Header) (int64, error) {
 	if err != nil || len(values) > 1 {
 		return 0, invalidArgument("x-amz-decoded-content-length is not a length")
 	}
-	return int64(size), nil //nolint:gosec // of 63 bits
+	return int64(size), nil
 }
 
 // Size is the length of the payload in bytes, or -1 if the client did not say:

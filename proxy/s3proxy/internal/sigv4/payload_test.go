@@ -68,15 +68,23 @@ func TestPayloads(t *testing.T) {
 		"a checksum in two ways":  {put(unsignedTrailer, "x-amz-decoded-content-length: 1", "x-amz-trailer: x-amz-checksum-crc32", sumOf("crc32")), hello, "InvalidRequest"},
 		"not framed as it should": {put(signedChunks, "x-amz-decoded-content-length: 11"), hello, "IncompleteBody"},
 		"presigned":               {scribe{}.query("PUT /b/k HTTP/1.1\nHost: h\nContent-Length: 11", "host"), hello, ""},
-		"presigned, pinned": {scribe{hash: sha(hello)}.query("PUT /b/k HTTP/1.1\nHost: h\nContent-Length: 11\nx-amz-content-sha256: "+sha(hello), "host", "x-amz-content-sha256"),
-			hello, ""},
-		"presigned, pinned to another": {scribe{hash: sha("x")}.query("PUT /b/k HTTP/1.1\nHost: h\nContent-Length: 11\nx-amz-content-sha256: "+sha("x"), "host", "x-amz-content-sha256"),
-			hello, "XAmzContentSHA256Mismatch"},
-		"presigned, pinned in the query": {scribe{hash: sha("x")}.query("PUT /b/k?X-Amz-Content-Sha256="+sha("x")+" HTTP/1.1\nHost: h\nContent-Length: 11", "host"),
-			hello, "XAmzContentSHA256Mismatch"},
+		"presigned, pinned": {
+			scribe{hash: sha(hello)}.query("PUT /b/k HTTP/1.1\nHost: h\nContent-Length: 11\nx-amz-content-sha256: "+sha(hello), "host", "x-amz-content-sha256"),
+			hello, "",
+		},
+		"presigned, pinned to another": {
+			scribe{hash: sha("x")}.query("PUT /b/k HTTP/1.1\nHost: h\nContent-Length: 11\nx-amz-content-sha256: "+sha("x"), "host", "x-amz-content-sha256"),
+			hello, "XAmzContentSHA256Mismatch",
+		},
+		"presigned, pinned in the query": {
+			scribe{hash: sha("x")}.query("PUT /b/k?X-Amz-Content-Sha256="+sha("x")+" HTTP/1.1\nHost: h\nContent-Length: 11", "host"),
+			hello, "XAmzContentSHA256Mismatch",
+		},
 		"presigned, checksum of an empty body": {scribe{}.query("PUT /b/k?x-amz-checksum-crc32=AAAAAA%3D%3D HTTP/1.1\nHost: h\nContent-Length: 11", "host"), hello, ""},
-		"no length": {scribe{}.header("PUT /b/k HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\nx-amz-content-sha256: "+unsignedSum, sumNames...),
-			transferChunks(hello), "MissingContentLength"},
+		"no length": {
+			scribe{}.header("PUT /b/k HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\nx-amz-content-sha256: "+unsignedSum, sumNames...),
+			transferChunks(hello), "MissingContentLength",
+		},
 		"checksum of a completed object": {scribe{}.header("POST /b/k?uploadId=x HTTP/1.1\nHost: h\nContent-Length: 11\nx-amz-checksum-crc32: AAAAAA==\nx-amz-content-sha256: "+
 			unsignedSum, append([]string{"x-amz-checksum-crc32"}, sumNames...)...), hello, ""},
 	} {

@@ -79,6 +79,7 @@ func (s scribe) signature(head string, names ...string) string {
 	if !s.asIs {
 		path = strings.ReplaceAll(normal(path, url.PathUnescape), "%2F", "/")
 	}
+	var headers strings.Builder
 	canonical := method + "\n" + path + "\n" + strings.ReplaceAll(strings.Join(pairs, "&"), "\x00", "") + "\n"
 	hash := s.hash
 	for _, name := range names {
@@ -94,9 +95,9 @@ func (s scribe) signature(head string, names ...string) string {
 		if hash == "" && name == "x-amz-content-sha256" {
 			hash = values[0]
 		}
-		canonical += name + ":" + strings.Join(values, ",") + "\n"
+		headers.WriteString(name + ":" + strings.Join(values, ",") + "\n")
 	}
-	canonical += "\n" + strings.Join(names, ";") + "\n" + hash
+	canonical += headers.String() + "\n" + strings.Join(names, ";") + "\n" + hash
 	return s.of("AWS4-HMAC-SHA256\n" + s.stamp + "\n" + s.scope + "\n" + sha(canonical))
 }
 
@@ -172,13 +173,11 @@ func (s scribe) chunks(seed string, trailer []string, chunks ...string) string {
 	if trailer == nil {
 		return b.String() + "\r\n"
 	}
-	text := ""
 	for _, line := range trailer {
-		text += line + "\n"
 		b.WriteString(line + "\r\n")
 	}
 	if seed != "" {
-		b.WriteString("x-amz-trailer-signature:" + s.of("AWS4-HMAC-SHA256-TRAILER\n"+s.stamp+"\n"+s.scope+"\n"+seed+"\n"+sha(text)) + "\r\n")
+		b.WriteString("x-amz-trailer-signature:" + s.of("AWS4-HMAC-SHA256-TRAILER\n"+s.stamp+"\n"+s.scope+"\n"+seed+"\n"+sha(strings.Join(trailer, "\n")+"\n")) + "\r\n")
 	}
 	return b.String() + "\r\n"
 }

@@ -24,7 +24,8 @@ Range: bytes=0-9
 x-amz-content-sha256: ` + emptySum + `
 x-amz-date: 20130524T000000Z
 ` + authorization("host;range;x-amz-content-sha256;x-amz-date", "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41")},
-		"PUT Object": {head: `PUT /test$file.text HTTP/1.1
+		"PUT Object": {
+			head: `PUT /test$file.text HTTP/1.1
 Host: examplebucket.s3.amazonaws.com
 Date: Fri, 24 May 2013 00:00:00 GMT
 Content-Length: 21
@@ -32,7 +33,8 @@ x-amz-date: 20130524T000000Z
 x-amz-storage-class: REDUCED_REDUNDANCY
 x-amz-content-sha256: 44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072
 ` + authorization("date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class", "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"),
-			body: "Welcome to Amazon S3.", want: "Welcome to Amazon S3."},
+			body: "Welcome to Amazon S3.", want: "Welcome to Amazon S3.",
+		},
 		"GET Bucket Lifecycle": {head: `GET /?lifecycle HTTP/1.1
 Host: examplebucket.s3.amazonaws.com
 x-amz-date: 20130524T000000Z
@@ -45,7 +47,8 @@ x-amz-content-sha256: ` + emptySum + `
 ` + authorization("host;x-amz-content-sha256;x-amz-date", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7")},
 		"presigned GET": {head: `GET /test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404 HTTP/1.1
 Host: examplebucket.s3.amazonaws.com`},
-		"PUT Object in chunks": {head: `PUT /examplebucket/chunkObject.txt HTTP/1.1
+		"PUT Object in chunks": {
+			head: `PUT /examplebucket/chunkObject.txt HTTP/1.1
 Host: s3.amazonaws.com
 x-amz-date: 20130524T000000Z
 x-amz-storage-class: REDUCED_REDUNDANCY
@@ -54,14 +57,16 @@ Content-Encoding: aws-chunked
 x-amz-decoded-content-length: 66560
 Content-Length: 66824
 ` + authorization("content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;x-amz-decoded-content-length;x-amz-storage-class",
-			"4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"),
+				"4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"),
 			body: exampleChunks([3]string{
 				"ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
 				"0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
 				"b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9",
 			}, ""),
-			want: strings.Repeat("a", 66560)},
-		"PUT Object in chunks with a trailer": {head: `PUT /examplebucket/chunkObject.txt HTTP/1.1
+			want: strings.Repeat("a", 66560),
+		},
+		"PUT Object in chunks with a trailer": {
+			head: `PUT /examplebucket/chunkObject.txt HTTP/1.1
 Host: s3.amazonaws.com
 x-amz-date: 20130524T000000Z
 x-amz-storage-class: REDUCED_REDUNDANCY
@@ -71,13 +76,14 @@ x-amz-decoded-content-length: 66560
 x-amz-trailer: x-amz-checksum-crc32c
 Transfer-Encoding: chunked
 ` + authorization("content-encoding;host;x-amz-content-sha256;x-amz-date;x-amz-decoded-content-length;x-amz-storage-class;x-amz-trailer",
-			"106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"),
+				"106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"),
 			body: transferChunks(exampleChunks([3]string{
 				"b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
 				"1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7",
 				"2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992",
 			}, "x-amz-checksum-crc32c:sOO8/Q==\r\nx-amz-trailer-signature:d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435\r\n")),
-			want: strings.Repeat("a", 66560)},
+			want: strings.Repeat("a", 66560),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
