@@ -58,6 +58,10 @@ type statement struct {
 	tame, holds bool
 	// recodes: it may change client_encoding.
 	recodes bool
+	// locks: it is LOCK TABLE, which takes no snapshot.
+	locks bool
+	// keeps: it may set an isolation level at which a block keeps its first snapshot.
+	keeps bool
 	// settles: what comes behind it must wait for its reply, since it changes
 	// how texts are read, or what is prepared, or starts to copy.
 	settles bool
@@ -85,6 +89,8 @@ func classify(s *sqltext.Statement) statement {
 		out.forgets, out.forgetsAll, out.recodes = out.touches, out.touches, out.touches
 	case "SHOW", "LISTEN", "UNLISTEN":
 		out.class = free
+	case "LOCK":
+		out.locks = true
 	case "DEALLOCATE":
 		out.class, out.settles, out.forgets, out.drops = free, true, true, droppedName(s.Text)
 		out.forgetsAll = out.drops == "" || strings.HasPrefix(out.drops, OwnPrefix)
@@ -107,6 +113,7 @@ func classify(s *sqltext.Statement) statement {
 	default:
 		out.touches = configures(s.Text)
 	}
+	out.keeps = (out.class == begin || out.class == free || contains(s.Text, setConfig)) && keeps(s.Text)
 	out.tame = out.class == work && !out.touches && tame(s)
 	out.settles = out.settles || out.touches
 	out.recodes = out.recodes || mentions(s.Text, setConfig, "pg_settings") && mentions(s.Text, "encoding", escapedName, escapedText)

@@ -91,6 +91,7 @@ func needsFence(c class) bool {
 // follow moves the place where the next statement of the batch runs.
 func (m *Machine) follow(st statement) {
 	b := &m.batch
+	m.isolate(st)
 	switch st.class {
 	case begin:
 		if b.at == idle {

@@ -130,7 +130,7 @@ func (m *Machine) bindWork(st statement) Verdict {
 	case st.holds && m.thawing():
 		return m.refuse(refusalHold)
 	case b.at == block:
-		if m.entered {
+		if m.entered || st.locks && m.locksFirst() {
 			return Verdict{}
 		}
 		m.entered = true

@@ -181,6 +181,12 @@ func TestQueries(t *testing.T) {
 		{"SET search_path = geofence; INSERT", [8]string{"check", "enter", "present", "enter", "forward", "forward", "forward", "forward"}},
 		{"SET default_transaction_read_only = off; INSERT", [8]string{"check", "enter", "present", "enter", "forward", "forward", "forward", "forward"}},
 		{`SET U&"fence\002etoken" = ''; INSERT`, [8]string{"refusal", "refusal", "refusal", "refusal", "refusal", "refusal", "refusal", "refusal"}},
+		{"LOCK t", [8]string{"check", "enter", "present", "enter", "forward", "forward", "forward", "forward"}},
+		{"LOCK t; INSERT", [8]string{"check", "enter", "present", "enter", "forward", "forward", "forward", "forward"}},
+		{"BEGIN; LOCK t", [8]string{"present", "enter", "present", "enter", "forward", "forward", "forward", "forward"}},
+		{"BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK t; LOCK u", [8]string{"forward", "forward", "forward", "forward", "forward", "forward", "forward", "forward"}},
+		{"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; LOCK t", [8]string{"check", "enter", "forward", "forward", "forward", "forward", "forward", "forward"}},
+		{"LOCK t; COMMIT", [8]string{"check", "enter", "leave", "enter leave", "leave", "leave", "forward", "forward"}},
 		{"SET fence.token = ''; INSERT", [8]string{"refusal", "refusal", "refusal", "refusal", "refusal", "refusal", "refusal", "refusal"}},
 		{"SELECT set_config('fence.token', '', false)", [8]string{"check", "enter", "present", "enter", "forward", "forward", "forward", "enter"}},
 		{"RESET transaction_read_only; INSERT", [8]string{"refusal", "refusal", "refusal", "refusal", "refusal", "refusal", "refusal", "refusal"}},
@@ -267,6 +273,16 @@ func TestExtended(t *testing.T) { //nolint:funlen // a table
 		}},
 		"so may others that are not in a block": {fastSession(t), []string{
 			"P - ANALYZE = forward", "B - - = check", "E - = forward", "B - - = check", "E - = forward", "S = forward",
+		}},
+		"LOCK TABLE before the snapshot that a block keeps": {fastSession(t), []string{
+			"Q BEGIN ISOLATION LEVEL REPEATABLE READ = forward", "< CBEGIN ZT = CBEGIN: ZT:", "Q LOCK t = forward", "< CLOCK ZT = CLOCK: ZT:",
+			"P - LOCK u = forward", "B - - = forward", "E - = forward", "P - SELECT = forward", "B - - = present", "E - = forward", "S = forward",
+			"< 1 2 CLOCK 1 2 3 2 CSELECT ZT = 1: 2: CLOCK: 1: 2:drop 3:drop 2: CSELECT: ZT:", "Q COMMIT = leave", "< 2 3 CCOMMIT ZI = 2:drop 3:drop CCOMMIT: ZI:",
+			"Q BEGIN = forward", "< CBEGIN ZT = CBEGIN: ZT:", "Q LOCK t = present",
+		}},
+		"and of a level that is the default": {slowSession(t), []string{
+			"Q SET default_transaction_isolation = 'serializable' = forward", "< CSET ZI = CSET: ZI:", "P - BEGIN = forward", "B - - = forward", "E - = forward",
+			"P - LOCK t = forward", "B - - = forward", "E - = forward", "P - COMMIT = forward", "B - - = forward", "E - = leave", "S = forward",
 		}},
 		"a name that SQL may have given to something else": {fastSession(t), []string{
 			"P c COMMIT = forward", "S = forward", "< 1 ZI = 1: ZI:", "Q DEALLOCATE c = forward", "< CDEALLOCATE ZI = CDEALLOCATE: ZI:",

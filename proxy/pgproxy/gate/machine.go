@@ -119,8 +119,11 @@ type Machine struct {
 	certain bool
 	// entered: what belongs in front of the block's first snapshot was sent.
 	entered bool
-	batch   batch
-	copyIn  bool // the server takes CopyData, and ignores Sync
+	// keeps: the block may keep that snapshot; and those of a level that is not
+	// named.
+	keeps, keepsByDefault bool
+	batch                 batch
+	copyIn                bool // the server takes CopyData, and ignores Sync
 	// copyEnded are ends of copies of which the server has not said yet that it
 	// takes them: how many boundaries were sent before each.
 	copyEnded []uint64

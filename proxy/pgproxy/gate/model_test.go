@@ -25,11 +25,22 @@ const (
 	wDrop      word = `DEALLOCATE "_fence_0"`
 	wDropAll   word = "DO $$ DEALLOCATE ALL $$"
 	wBad       word = "SELEC"
+	wLock      word = "LOCK t"
 )
 
-var everyWord = []word{wWrite, wWrite, wWrite, wFail, wFree, wBegin, wBegin, wCommit, wCommit, wRollback, wSavepoint, wBack, wCall, wVacuum, wTouch, wForget, wDrop, wDropAll, wBad}
+var everyWord = []word{wWrite, wWrite, wWrite, wFail, wFree, wBegin, wBegin, wCommit, wCommit, wRollback, wSavepoint, wBack, wCall, wVacuum, wTouch, wForget, wDrop, wDropAll, wBad, wLock}
 
 func (w word) exits() bool { return w == wCommit || w == wRollback || w == wBack }
+
+// snaps reports whether a statement takes a snapshot when it is bound; SAVEPOINT
+// does not, but that it does through the proxy is known.
+func (w word) snaps() bool {
+	switch w {
+	case wWrite, wFail, wSavepoint, wCall, wVacuum, wDropAll:
+		return true
+	}
+	return false
+}
 
 // toServer is a message to the model: the client's, or one of the prefixes.
 type toServer struct {
@@ -49,7 +60,7 @@ type toServer struct {
 type backend struct {
 	block, failed, skip bool
 	// Of the transaction:
-	wrote, safe, saved, started bool
+	wrote, safe, saved, snapped bool
 	statements                  map[string]word
 	portals                     map[string]word
 	prepared                    bool // the proxy's own statements
@@ -66,7 +77,7 @@ func newBackend() *backend {
 func (b *backend) say(s ...string) { b.out = append(b.out, s...) }
 
 func (b *backend) end() {
-	b.wrote, b.safe, b.saved, b.block, b.failed, b.started = false, false, false, false, false, false
+	b.wrote, b.safe, b.saved, b.block, b.failed, b.snapped = false, false, false, false, false, false
 	clear(b.portals)
 }
 
@@ -159,6 +170,7 @@ func (b *backend) bind(portal, name string) {
 		b.fail("42P03", true)
 	default:
 		b.portals[portal] = w
+		b.snapped = b.snapped || w.snaps()
 		b.say("2")
 	}
 }
@@ -178,7 +190,17 @@ func (b *backend) run(w word, extended, together bool) bool {
 		b.fail("25P02", extended)
 		return false
 	}
+	b.snapped = b.snapped || w.snaps()
 	switch w {
+	case wLock:
+		if !b.block {
+			b.fail("25P01", extended)
+			return false
+		}
+		if b.snapped && !together {
+			b.say("CLOCK late")
+			return true
+		}
 	case wWrite:
 		b.wrote = true
 	case wFail:
@@ -290,6 +312,7 @@ func (b *backend) prefix(m toServer) {
 			b.safe = true
 		case Present:
 		}
+		b.snapped = true
 		b.say("2", "3")
 	}
 }

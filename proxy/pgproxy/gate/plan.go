@@ -21,6 +21,11 @@ type plan struct {
 	settles    bool   // what comes behind it must wait for its reply
 	tame       bool   // all of it may run in a block of the proxy's own
 	holds      bool   // it leaves something to be done at COMMIT
+	locks      bool   // what needs the fence is nothing but LOCK TABLE
+	opens      bool   // it begins a block where there is none
+	keeps      bool   // the block may keep its first snapshot
+	// keepsByDefault: those to come may.
+	keepsByDefault bool
 	// refusal says why it cannot be fenced, if it cannot.
 	refusal string
 	// executes are the names that are run by EXECUTE.
@@ -39,7 +44,7 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		case begin:
 			p.begins = true
 			if !p.open {
-				p.open, p.fresh = true, true
+				p.open, p.fresh, p.opens, p.keeps = true, true, true, st.keeps
 			}
 		case commit:
 			if broken && !ended {
@@ -68,6 +73,7 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 			if ended {
 				p.refusal = refusalBehindEnd
 			}
+			p.locks = st.locks && (p.locks || !p.work)
 			p.work, p.fresh = true, false
 			p.procedure = st.class == procedure
 			p.apart = p.apart || st.class == apart
@@ -78,7 +84,7 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 		switch {
 		case p.touches && (p.work || p.ends || p.begins):
 			p.refusal = refusalTouches
-		case p.modes && p.work:
+		case p.modes && p.work && !p.locks:
 			p.refusal = refusalModes
 		}
 	}
@@ -95,6 +101,9 @@ func (p *plan) note(st statement) {
 	p.settles = p.settles || st.settles
 	p.modes = p.modes || st.modes
 	p.holds = p.holds || st.holds
+	if st.keeps {
+		p.keeps, p.keepsByDefault = p.keeps || st.modes, p.keepsByDefault || !st.modes
+	}
 	p.tame = p.tame && (st.tame || st.class == procedure || st.class == free)
 	if st.executes != "" {
 		p.executes = append(p.executes, st.executes)

@@ -21,6 +21,7 @@ func (m *Machine) query(text string) Verdict {
 	case inTime:
 	}
 	if m.kind == Pass {
+		m.isolatePlan(p)
 		m.forget(p)
 		m.endBatch(p.settles || p.open || b.began, query)
 		return Verdict{}
@@ -28,6 +29,7 @@ func (m *Machine) query(text string) Verdict {
 	if do := m.vet(&p, text); do != Forward {
 		return Verdict{Do: do}
 	}
+	m.isolatePlan(p)
 	v := m.judge(p)
 	if p.touches {
 		m.dirty, m.unresolved = true, ""
@@ -122,6 +124,8 @@ func (m *Machine) outside(p plan) Verdict {
 			return Verdict{Before: Begin | Enter, After: LeaveCommit}
 		}
 		return Verdict{Before: Begin | Check, After: Commit}
+	case p.open && !p.closes && p.locks && m.locksFirst():
+		return Verdict{}
 	case p.open && !p.closes:
 		return Verdict{Before: m.enter()}
 	}
@@ -131,7 +135,7 @@ func (m *Machine) outside(p plan) Verdict {
 // inBlock decides about a Query inside of a block.
 func (m *Machine) inBlock(p plan) Prefix {
 	var before Prefix
-	if p.work && !m.entered && (!p.ends || m.kind == Slow) {
+	if p.work && !m.entered && (!p.ends || m.kind == Slow) && (p.ends || !p.locks || !m.locksFirst()) {
 		before = m.enter()
 	}
 	if p.ends {

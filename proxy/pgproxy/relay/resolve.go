@@ -20,7 +20,8 @@ import (
 func (s *session) open(ctx context.Context) error {
 	var text strings.Builder
 	domains := own.Domains()
-	text.WriteString("SELECT coalesce(pg_catalog.current_setting('fence.token', true), '')")
+	text.WriteString("SELECT coalesce(pg_catalog.current_setting('fence.token', true), ''), " +
+		"pg_catalog.current_setting('default_transaction_isolation') IN ('repeatable read', 'serializable')")
 	for _, domain := range domains {
 		fmt.Fprintf(&text, ", pg_catalog.to_regtype('fence.%s')::pg_catalog.oid", domain)
 	}
@@ -28,11 +29,16 @@ func (s *session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.err != nil || len(e.rows) != 1 || len(e.rows[0]) != 1+len(domains) {
+	if e.err != nil || len(e.rows) != 1 || len(e.rows[0]) != 2+len(domains) {
 		return fmt.Errorf("look up the fence: %w", orUnexpected(e.err))
 	}
 	token := *e.rows[0][0]
-	if s.own.OIDs, s.own.Fenced = oidsOf(e.rows[0][1:]); !s.own.Fenced && (token != "" || s.Config.Untokened != gate.Allow) {
+	if keeps := e.rows[0][1]; keeps != nil && *keeps == "t" {
+		s.mu.Lock()
+		s.machine.KeepsSnapshots()
+		s.mu.Unlock()
+	}
+	if s.own.OIDs, s.own.Fenced = oidsOf(e.rows[0][2:]); !s.own.Fenced && (token != "" || s.Config.Untokened != gate.Allow) {
 		return refusal.Unfenced(s.Database)
 	}
 	return s.prepare(ctx, token)

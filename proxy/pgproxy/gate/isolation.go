@@ -1,0 +1,39 @@
+package gate
+
+// At REPEATABLE READ and SERIALIZABLE a block keeps its first snapshot, and LOCK
+// TABLE is what clients have come before it, so that it shows what they have
+// locked. There it goes in front of Present and of Enter, which take the snapshot.
+// Until the next statement nobody sees then under which admission the block was
+// begun; so elsewhere, where each statement has a snapshot of its own, it does not.
+
+// keeps reports whether a text names such a level.
+func keeps(text string) bool { return mentions(text, "repeatable", "serializable") }
+
+// KeepsSnapshots says that blocks of the session have such a level by default.
+func (m *Machine) KeepsSnapshots() { m.keepsByDefault = true }
+
+// locksFirst reports whether LOCK TABLE comes before the block's first snapshot.
+// Who may do nothing at all is refused before it.
+func (m *Machine) locksFirst() bool {
+	return (m.keeps || m.keepsByDefault) && (m.policy != Deny || m.kind != Slow || m.mayWrite)
+}
+
+// isolate takes a statement of the extended protocol that may set a level: of the
+// block, or of those to come.
+func (m *Machine) isolate(st statement) {
+	switch {
+	case st.class == begin && m.batch.at == idle:
+		m.keeps = st.keeps
+	case !st.keeps:
+	case st.modes: // of a BEGIN inside of a block, too
+		m.keeps = true
+	default:
+		m.keepsByDefault = true
+	}
+}
+
+// isolatePlan takes a Query.
+func (m *Machine) isolatePlan(p plan) {
+	m.keeps = p.keeps || m.keeps && !p.opens
+	m.keepsByDefault = m.keepsByDefault || p.keepsByDefault
+}
