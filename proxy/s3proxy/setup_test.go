@@ -184,6 +184,15 @@ func (e *env) direct(tb testing.TB, method, target, body string, header map[stri
 
 func (q request) sign(tb testing.TB, addr, key, secret string) *http.Request {
 	tb.Helper()
+	return q.signHash(tb, addr, key, secret, "")
+}
+
+// signHash signs a request that says this of its body.
+func (q request) signHash(tb testing.TB, addr, key, secret, hash string) *http.Request {
+	tb.Helper()
+	if hash == "" {
+		hash = "UNSIGNED-PAYLOAD"
+	}
 	r, err := http.NewRequestWithContext(tb.Context(), q.method, "http://"+addr+q.target, strings.NewReader(q.body))
 	if err != nil {
 		tb.Fatal(err)
@@ -191,7 +200,7 @@ func (q request) sign(tb testing.TB, addr, key, secret string) *http.Request {
 	for name, value := range q.header {
 		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
 	}
-	r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+	r.Header.Set("X-Amz-Content-Sha256", hash)
 	session := r.Header.Get("X-Amz-Security-Token")
 	r.Header.Del("X-Amz-Security-Token")
 	return signer.SignV4(*r, key, secret, session, "us-east-1")

@@ -130,8 +130,9 @@ func (x *exchange) settle() {
 	cut := x.in.Stop()
 	switch {
 	case x.in.Whole():
-	case cut, x.expects():
+	case cut, x.in.Late() != nil, x.expects():
 		x.w.Header().Set("Connection", "close")
+		x.in.Refuse()
 	case x.r.ContentLength >= 0 && x.r.ContentLength <= netDrain:
 		_ = x.conn.SetReadDeadline(time.Now().Add(x.g.config.MaxBodyTime)) // net/http reads it away
 	default:
@@ -167,7 +168,10 @@ func (x *exchange) refuse(err error) {
 		x.log("broken off", err)
 		x.breakOff()
 	}
-	if x.ctx().Err() != nil { // there is nobody to be told
+	if late := x.in.Late(); late != nil { // whatever has come of it
+		err = guard.WithOutcome(late, guard.NotApplied)
+	}
+	if x.in.Gone(x.ctx()) { // there is nobody to be told
 		x.log("gone", err)
 		x.breakOff()
 	}

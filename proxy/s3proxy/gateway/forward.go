@@ -30,9 +30,6 @@ func (x *exchange) forward() error {
 	}
 	res, err := x.g.upstream().RoundTrip(req)
 	if err != nil {
-		if x.in.Stop(); x.in.Err() != nil {
-			err = x.in.Err()
-		}
 		return err
 	}
 	defer res.Body.Close()

@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +37,8 @@ type Intake struct {
 	deadline time.Time
 	whole    atomic.Bool // it was read to its end
 	stopped  atomic.Bool
-	err      error // of a read
+	ours     atomic.Bool // reading was ended by us
+	late     error       // because nothing came in time
 }
 
 // NewIntake returns the body of a request on a connection that may make no
@@ -68,7 +71,12 @@ func (b *Intake) Read(p []byte) (int, error) {
 		_ = b.conn.SetReadDeadline(time.Time{})
 	default:
 		err = &refusal.BodyError{Err: err}
-		b.err = err
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			b.ours.Store(true)
+			if !b.stopped.Load() {
+				b.late = err
+			}
+		}
 	}
 	return n, err
 }
@@ -94,18 +102,25 @@ func (b *Intake) Stop() (cut bool) {
 		b.reading.Unlock()
 		return false
 	}
-	_ = b.conn.SetReadDeadline(time.Unix(1, 0))
+	b.Refuse()
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	return !b.whole.Load()
 }
 
-// Err returns the error that reading came to, after Stop.
-func (b *Intake) Err() error {
-	b.reading.Lock()
-	defer b.reading.Unlock()
-	return b.err
+// Late returns the error of a body that did not come in time; nil if it did.
+func (b *Intake) Late() error {
+	b.Stop()
+	return b.late
 }
+
+// Gone reports whether the context of the request has ended because the client
+// has gone. Net/http ends it for a deadline of ours too.
+func (b *Intake) Gone(ctx context.Context) bool { return ctx.Err() != nil && !b.ours.Load() }
+
+// Refuse reads nothing more from the connection, now or when net/http wants to
+// read away what is left.
+func (b *Intake) Refuse() { _ = b.conn.SetReadDeadline(time.Unix(1, 0)) }
 
 // Linger reads away what the client still sends, within bounds. The answer has
 // been sent.

@@ -1,0 +1,354 @@
+package s3proxy
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+)
+
+// raw is a client's connection, on which it says what it likes.
+type raw struct {
+	net.Conn
+
+	tb testing.TB
+	in *bufio.Reader
+}
+
+func (p *proxy) dial(tb testing.TB) *raw {
+	tb.Helper()
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	return &raw{conn, tb, bufio.NewReader(conn)}
+}
+
+// head sends the head of a request, signed by the app, for a body of so many
+// bytes; -1 for one in chunks.
+func (c *raw) head(p *proxy, method, target string, size int, header map[string]string) {
+	c.tb.Helper()
+	r := request{method, target, "", header}.sign(c.tb, p.addr, appKey, appSecret)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, target, p.addr)
+	if size >= 0 {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", size)
+	} else {
+		b.WriteString("Transfer-Encoding: chunked\r\n")
+	}
+	_ = r.Header.Write(&b)
+	b.WriteString("\r\n")
+	if _, err := c.Write(b.Bytes()); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// answer reads an answer: its status, and S3's code.
+func (c *raw) answer() (int, string) {
+	c.tb.Helper()
+	res, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	return res.StatusCode, element(string(body), "Code")
+}
+
+// ended reads until the other end closes, or has reset, the connection.
+func (c *raw) ended() {
+	c.tb.Helper()
+	_, err := io.Copy(io.Discard, c.in)
+	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // as net returns it
+		c.tb.Error("the connection is still there")
+	}
+}
+
+func carrying(tb testing.TB, t guard.Token, more ...map[string]string) map[string]string {
+	tb.Helper()
+	return with(append(more, map[string]string{"X-Amz-Security-Token": text(tb, t)})...)
+}
+
+// A stale holder that waits for leave to send its body gets its answer instead.
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.start(t)
+	target := "/" + e.bucket + "/k"
+	expect := map[string]string{"Expect": "100-continue"}
+	put(t, p.app(t, token(34)), e.bucket, "k", "v")
+	before := counted(t, p.metrics.gateway.BytesUp)
+	for _, size := range []int{1, 100, 1 << 30, 5 << 30} {
+		c := p.dial(t)
+		c.head(p, http.MethodPut, target, size, carrying(t, token(33), expect))
+		if status, code := c.answer(); status != 412 || code != "FenceTokenStale" {
+			t.Errorf("%d bytes: %d %s", size, status, code)
+		}
+		c.ended()
+	}
+	if n := counted(t, p.metrics.gateway.BytesUp); n != before {
+		t.Errorf("%v bytes were read", n-before)
+	}
+	c := p.dial(t)
+	c.head(p, http.MethodPut, target, 3, carrying(t, token(34), expect))
+	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("current: %q, %v", line, err)
+	}
+	_, _ = c.in.ReadString('\n')
+	_, _ = io.WriteString(c, "new")
+	if status, code := c.answer(); status != 200 {
+		t.Errorf("current: %d %s", status, code)
+	}
+	expectValue(t, p.app(t, token(34)), e.bucket, "k", "new")
+}
+
+// A stale holder that does not wait reads its answer too, though it is still
+// sending.
+func TestStaleHolderSendsOn(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.start(t)
+	put(t, p.app(t, token(34)), e.bucket, "k", "v")
+	stale := p.app(t, token(33))
+	body := make([]byte, 48<<20)
+	for range 20 {
+		_, err := stale.PutObject(t.Context(), e.bucket, "k", struct{ io.Reader }{bytes.NewReader(body)}, int64(len(body)), "", "", minio.PutObjectOptions{})
+		refused(t, "put of 48 MiB", err, 412, "FenceTokenStale")
+	}
+	expectValue(t, p.app(t, token(34)), e.bucket, "k", "v")
+}
+
+// A body that stops coming ends its request, and nothing is stored.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	c := e.config()
+	c.MaxBodyTime = 300 * time.Millisecond
+	p := start(t, c)
+	put(t, p.app(t, token(33)), e.bucket, "k", "v")
+	for _, size := range []int{100, 4 << 20} {
+		conn := p.dial(t)
+		conn.head(p, http.MethodPut, "/"+e.bucket+"/k", size, carrying(t, token(33)))
+		if _, err := conn.Write(make([]byte, size/2)); err != nil {
+			t.Fatal(err)
+		}
+		if status, code := conn.answer(); status != 400 || code != "RequestTimeout" {
+			t.Errorf("%d bytes: %d %s", size, status, code)
+		}
+		conn.ended()
+	}
+	expectValue(t, p.app(t, token(33)), e.bucket, "k", "v")
+	eventually(t, "no request is under way", func() bool { return gauge(t, p.metrics.inFlight) == 0 })
+
+	// One that comes, however slowly, is waited for.
+	conn := p.dial(t)
+	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", 10, carrying(t, token(33)))
+	for i := range 10 {
+		time.Sleep(100 * time.Millisecond) // this is the time that it takes
+		if _, err := fmt.Fprint(conn, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, code := conn.answer(); status != 200 {
+		t.Errorf("ten bytes in a second: %d %s", status, code)
+	}
+	expectValue(t, p.app(t, token(33)), e.bucket, "k", "0123456789")
+}
+
+// A client that does not read its answer is cut off.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	c := e.config()
+	c.MaxBodyTime = 300 * time.Millisecond
+	p := start(t, c)
+	body := make([]byte, 64<<20)
+	app := p.app(t, token(33))
+	if _, err := app.PutObject(t.Context(), e.bucket, "k", bytes.NewReader(body), int64(len(body)), "", "", minio.PutObjectOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	conn := p.dial(t)
+	conn.head(p, http.MethodGet, "/"+e.bucket+"/k", 0, carrying(t, token(33)))
+	if _, err := conn.in.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the request has ended", func() bool { return gauge(t, p.metrics.inFlight) == 0 })
+	if n, _ := io.Copy(io.Discard, conn.in); n >= int64(len(body)) {
+		t.Error("it got everything")
+	}
+}
+
+// A client that breaks off in the middle of its body has stored nothing.
+func TestBrokenBody(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.start(t)
+	put(t, p.app(t, token(33)), e.bucket, "k", "v")
+	for _, size := range []int{100, 4 << 20} {
+		conn := p.dial(t)
+		conn.head(p, http.MethodPut, "/"+e.bucket+"/k", size, carrying(t, token(33)))
+		if _, err := conn.Write(make([]byte, size-1)); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		eventually(t, "the request has ended", func() bool { return gauge(t, p.metrics.inFlight) == 0 })
+		expectValue(t, p.app(t, token(33)), e.bucket, "k", "v")
+	}
+}
+
+// What is not what the client signed is not stored, though most of it has been
+// sent on when that is seen.
+func TestTamperedBody(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.start(t)
+	put(t, p.app(t, token(33)), e.bucket, "k", "v")
+	for _, size := range []int{100, 4 << 20} {
+		body := strings.Repeat("x", size)
+		for name, header := range map[string]map[string]string{
+			"XAmzContentSHA256Mismatch": {"X-Amz-Content-Sha256": strings.Repeat("0", 64)},
+			"BadDigest":                 {"Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA=="},
+		} {
+			r := request{http.MethodPut, "/" + e.bucket + "/k", body, carrying(t, token(33), header)}.signHash(t, p.addr, appKey, appSecret, header["X-Amz-Content-Sha256"])
+			if res, answer := send(t, r); res.StatusCode != 400 || element(answer, "Code") != name {
+				t.Errorf("%d bytes, %s: %d %s", size, name, res.StatusCode, answer)
+			}
+		}
+	}
+	expectValue(t, p.app(t, token(33)), e.bucket, "k", "v")
+}
+
+func TestBodyOfNoLength(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.start(t)
+	conn := p.dial(t)
+	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", -1, carrying(t, token(33)))
+	if status, code := conn.answer(); status != 411 || code != "MissingContentLength" {
+		t.Errorf("%d %s", status, code)
+	}
+	conn = p.dial(t)
+	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", 6<<30, carrying(t, token(33)))
+	if status, code := conn.answer(); status != 400 || code != "EntityTooLarge" {
+		t.Errorf("%d %s", status, code)
+	}
+}
+
+// Headers may be neither large nor slow.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	c := e.config()
+	c.HeaderTimeout = 300 * time.Millisecond
+	p := start(t, c)
+	conn := p.dial(t)
+	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n", strings.Repeat("a", 128<<10)); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := conn.answer(); status != 431 {
+		t.Errorf("128 KiB: %d", status)
+	}
+	for _, text := range []string{"", "G", "GET / HTTP/1.1\r\nHost: x\r\n"} {
+		conn := p.dial(t)
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		conn.ended()
+	}
+	for _, text := range []string{"\x16\x03\x01\x02\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /\r\n\r\n", "\x00\x00\x00\x00\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET  / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"} {
+		conn := p.dial(t)
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		if line, _ := conn.in.ReadString('\n'); line != "" && !strings.HasPrefix(line, "HTTP/1.1 4") && !strings.HasPrefix(line, "HTTP/1.1 5") {
+			t.Errorf("%q: %q", text, line)
+		}
+	}
+	expect := p.app(t, token(33))
+	put(t, expect, e.bucket, "k", "v")
+}
+
+// Idle connections cost little, keep nobody out, and end.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	c := e.config()
+	c.IdleTimeout, c.HeaderTimeout = 2*time.Second, 2*time.Second
+	p := start(t, c)
+	const many = 1000
+	for i := range many {
+		conn := p.dial(t)
+		if i%2 == 0 { // of the others nothing is ever heard
+			conn.head(p, http.MethodGet, "/", 0, nil)
+		}
+	}
+	put(t, p.app(t, token(33)), e.bucket, "k", "v")
+	eventually(t, "all have ended", func() bool { return gauge(t, p.metrics.connections) <= 1 })
+	expectValue(t, p.app(t, token(33)), e.bucket, "k", "v")
+}
+
+func TestMaxConnections(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	c := e.config()
+	c.MaxConnections = 2
+	p := start(t, c)
+	first, second := p.dial(t), p.dial(t)
+	for _, conn := range []*raw{first, second} {
+		conn.head(p, http.MethodGet, "/", 0, nil)
+		if status, code := conn.answer(); status != 200 {
+			t.Fatalf("%d %s", status, code)
+		}
+	}
+	third := p.dial(t)
+	third.head(p, http.MethodGet, "/", 0, nil)
+	if status, code := third.answer(); status != 503 || code != "SlowDown" {
+		t.Errorf("the third: %d %s", status, code)
+	}
+	third.ended()
+	first.Close()
+	eventually(t, "there is room again", func() bool {
+		conn := p.dial(t)
+		conn.head(p, http.MethodGet, "/", 0, nil)
+		status, _ := conn.answer()
+		conn.Close()
+		return status == 200
+	})
+	second.head(p, http.MethodGet, "/", 0, nil)
+	if status, code := second.answer(); status != 200 {
+		t.Errorf("the second, again: %d %s", status, code)
+	}
+	for range 3 * maxExtra { // they are closed, or told
+		p.dial(t)
+	}
+	second.head(p, http.MethodGet, "/", 0, nil)
+	if status, code := second.answer(); status != 200 {
+		t.Errorf("the second, among many: %d %s", status, code)
+	}
+}
+
+func gauge(tb testing.TB, g prometheus.Gauge) float64 {
+	tb.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(g)
+	families, err := r.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return families[0].GetMetric()[0].GetGauge().GetValue()
+}
