@@ -3,13 +3,18 @@ package pgproxy
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/socket"
 )
 
@@ -205,4 +210,31 @@ func TestGoneWithTLSToServer(t *testing.T) {
 			t.Errorf("%s still run: %v", n, err)
 		}
 	})
+}
+
+// TestGoneWithoutWay: also where no further connection to the server can be made
+// at first.
+func TestGoneWithoutWay(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	sc := newScene(t, testenv.StartPostgres(t, testenv.PostgresConfig{Settings: map[string]string{"unix_socket_directories": dir}}), Config{})
+	u, err := url.Parse(sc.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := filepath.Join(dir, ".s.PGSQL."+u.Port())
+	var log lockedBuffer
+	sc.addr, sc.server = serveProxy(t, Config{Upstream: Upstream{Address: way}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, admin := sc.raw(sc.via(sc.token(1).String())), sc.admin()
+	c.say(t, query(insertSlowly)...)
+	eventually(t, "it sleeps", func() bool { return sc.run(admin, sc.sleepers()) == "1|" })
+	if err := os.Rename(way, way+".away"); err != nil {
+		t.Fatal(err)
+	}
+	c.conn.Close()
+	eventually(t, "a cancel fails", func() bool { return strings.Contains(log.String(), "left running") })
+	if err := os.Rename(way+".away", way); err != nil {
+		t.Fatal(err)
+	}
+	sc.wantCancelled("not reached at first")
 }

@@ -40,10 +40,11 @@ func (s *session) cancelAll(ctx context.Context) {
 	s.closeWrite()
 	ctx, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
+	warned := false
 	for pause := shortestPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
-		if err := s.Config.Cancel(ctx, s.secret); err != nil {
+		if err := s.Config.Cancel(ctx, s.secret); err != nil && !warned { // the next may get through
 			s.Log.Warn("cancel what a client has left running", keyError, err)
-			return
+			warned = true
 		}
 		if s.endsWithin(ctx, pause) {
 			return
