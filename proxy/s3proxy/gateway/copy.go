@@ -192,6 +192,5 @@ func (x *exchange) copyPartFrom(token guard.Token, id string, number int, from *
 }
 
 func (x *exchange) badRange() error {
-	const name = "x-amz-copy-source-range"
-	return header.Invalid(name, x.r.Header.Get(name), "Range specified is not valid for the source object")
+	return header.Invalid("x-amz-copy-source-range", x.r.Header.Get("X-Amz-Copy-Source-Range"), "Range specified is not valid for the source object")
 }

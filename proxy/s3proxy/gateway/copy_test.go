@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,13 +17,11 @@ import (
 func copies(t *testing.T, p place, from, to string, header map[string]string, tokens ...guard.Token) answered {
 	t.Helper()
 	h := map[string]string{"X-Amz-Copy-Source": from}
-	for name, value := range header {
-		h[name] = value
-	}
+	maps.Copy(h, header)
 	return p.do(t, http.MethodPut, "/"+to, "", h, tokens...)
 }
 
-// put3 writes an object with metadata and tags.
+// putTagged writes an object with metadata and tags.
 func putTagged(t *testing.T, p place, key, value string, tokens ...guard.Token) minio.UploadInfo {
 	t.Helper()
 	info, err := p.client(t, tokens...).PutObject(t.Context(), p.bucket, key, strings.NewReader(value), int64(len(value)), "", "", minio.PutObjectOptions{
@@ -38,7 +37,7 @@ func putTagged(t *testing.T, p place, key, value string, tokens ...guard.Token) 
 // A copy through the proxy has what a copy inside the server has.
 func TestCopyAsServer(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	proxied, direct := s.proxy(t), s.direct(t)
 	for what, header := range map[string]map[string]string{
 		"as it is": nil,
@@ -84,7 +83,7 @@ func TestCopyAsServer(t *testing.T) {
 
 func TestCopySource(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	for _, key := range awkwardKeys {
 		p.put(t, key, "v of "+key, number(1))
@@ -123,7 +122,7 @@ func TestCopySource(t *testing.T) {
 
 func TestCopyConditions(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	etag := `"` + p.put(t, "from", "value", number(1)) + `"`
 	past, future := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
@@ -165,7 +164,7 @@ func TestCopyConditions(t *testing.T) {
 
 func TestCopyTokens(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	first, second := s.proxy(t), s.proxy(t)
 	first.put(t, "from", "value", number(1))
 	first.put(t, "to", "old", number(2))
@@ -184,7 +183,7 @@ func TestCopyTokens(t *testing.T) {
 func TestCopyFromOtherBucket(t *testing.T) {
 	t.Parallel()
 	for _, fenced := range []bool{true, false} {
-		s := newSite(t, nil)
+		s := newSite(t)
 		other := s.server.Bucket(t)
 		s.config = func(c *Config) {
 			c.Clients[0].Buckets = []string{s.bucket, other}
@@ -235,7 +234,7 @@ func partIn(a answered, number int) minio.CompletePart {
 
 func TestCopyPart(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	first, second := s.proxy(t), s.proxy(t)
 	value := partOf(1, 11*mib)
 	if _, err := first.client(t, number(1)).PutObject(t.Context(), s.bucket, "from", strings.NewReader(value), int64(len(value)), "", "", minio.PutObjectOptions{}); err != nil {

@@ -18,8 +18,13 @@ func deleted(t *testing.T, p place, body string, tokens ...guard.Token) map[stri
 	t.Helper()
 	a := p.do(t, http.MethodPost, "?delete", body, map[string]string{"Content-Md5": md5Of(body)}, tokens...)
 	var r struct {
-		Deleted []struct{ Key string }
-		Error   []struct{ Key, Code, Message string }
+		Deleted []struct {
+			Key string `xml:"Key"`
+		} `xml:"Deleted"`
+		Error []struct {
+			Key  string `xml:"Key"`
+			Code string `xml:"Code"`
+		} `xml:"Error"`
 	}
 	if err := xml.Unmarshal([]byte(a.body), &r); err != nil || a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -45,7 +50,7 @@ func deleteBody(quiet bool, objects ...string) string {
 
 func TestDeleteObjects(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	etag := p.put(t, "a", "1", number(1))
 	p.put(t, "b", "2", number(1))
@@ -75,7 +80,7 @@ func TestDeleteObjects(t *testing.T) {
 
 func TestDeleteObjectsTokens(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	s.config = func(c *Config) {
 		c.Resources = []Resource{{s.bucket, "o/", "orders"}, {s.bucket, "i/", "items"}}
 	}
@@ -99,7 +104,7 @@ func TestDeleteObjectsTokens(t *testing.T) {
 
 func TestDeleteObjectsBody(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	p.put(t, "k", "1", number(1))
 	body := deleteBody(false, "k")
@@ -124,7 +129,7 @@ func TestDeleteObjectsBody(t *testing.T) {
 // minio-go's own way, a thousand keys at once.
 func TestDeleteObjectsMany(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	core := p.client(t, number(1))
 	p.put(t, "k7", "v", number(1))
@@ -147,7 +152,7 @@ func TestDeleteObjectsMany(t *testing.T) {
 // Where nothing is fenced, keys are deleted beside those that are.
 func TestDeleteObjectsAllow(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	s.config = func(c *Config) {
 		c.Untokened, c.Resources = Allow, []Resource{{s.bucket, "o/", "orders"}}
 	}

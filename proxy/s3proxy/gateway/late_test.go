@@ -17,7 +17,7 @@ import (
 // before it ends, or does not wait.
 func lateAnswer(t *testing.T, waits bool, doc s3xml.Document, failed error) (*http.Response, string) {
 	t.Helper()
-	s := newSite(t, nil)
+	s := newSite(t)
 	g, err := New(Config{
 		Upstream: Upstream{Host: s.server.Endpoint(), Region: "us-east-1", AccessKey: "a", SecretKey: "b", Transport: &http.Transport{}},
 		Log:      discard(), Metrics: countless(), MaxBodyTime: time.Minute,

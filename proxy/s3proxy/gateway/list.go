@@ -62,12 +62,11 @@ func (x *exchange) list(o s3store.PageOptions) (page s3store.Page, most int, enc
 	if encoding, err = x.encoding(); err != nil {
 		return page, most, encoding, err
 	}
-	token, err := x.listToken(o.Prefix)
-	if err != nil || layout.Reserved(o.Prefix) {
-		return page, most, encoding, err
+	if layout.Reserved(o.Prefix) {
+		return page, most, encoding, nil
 	}
 	o.Max = max(most, 1) // none: whether there is such a bucket
-	page, err = x.store.ListPage(x.ctx(), token, o)
+	page, err = x.store.ListPage(x.ctx(), x.listToken(o.Prefix), o)
 	if errors.Is(err, s3store.ErrContinuation) {
 		err = badContinuation(o.Continuation)
 	}
@@ -80,17 +79,17 @@ func (x *exchange) list(o s3store.PageOptions) (page s3store.Page, most int, enc
 // listToken returns the token to list a prefix with: the one of the resource
 // that the prefix belongs to, or else any, for a listing shows keys of all
 // resources.
-func (x *exchange) listToken(prefix string) (guard.Token, error) {
-	if len(x.tokens) == 0 {
-		return guard.Token{}, nil
+func (x *exchange) listToken(prefix string) guard.Token {
+	if len(x.tokens) == 0 { // then none is needed
+		return guard.Token{}
 	}
 	resource, _ := x.store.ResourceOf(prefix)
 	for _, t := range x.tokens {
 		if t.Resource == resource {
-			return t, nil
+			return t
 		}
 	}
-	return x.tokens[0], nil
+	return x.tokens[0]
 }
 
 func (x *exchange) objects(infos []minio.ObjectInfo, owner bool) []s3xml.Object {
@@ -124,17 +123,13 @@ func (x *exchange) listUploads() error {
 	if r.Encoding, err = x.encoding(); err != nil {
 		return err
 	}
-	token, err := x.listToken(r.Prefix)
-	if err != nil {
-		return err
-	}
 	if layout.Reserved(r.Prefix) {
 		return x.xml(http.StatusOK, r)
 	}
 	if r.KeyMarker == "" {
 		r.UploadIDMarker = "" // S3 takes no notice of one without the other
 	}
-	page, err := x.store.ListUploads(x.ctx(), token, s3store.UploadsOptions{
+	page, err := x.store.ListUploads(x.ctx(), x.listToken(r.Prefix), s3store.UploadsOptions{
 		Prefix: r.Prefix, Delimiter: r.Delimiter, KeyMarker: r.KeyMarker, UploadIDMarker: r.UploadIDMarker, Max: max(r.MaxUploads, 1),
 	})
 	if err != nil {

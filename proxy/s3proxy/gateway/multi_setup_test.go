@@ -45,9 +45,10 @@ const (
 	testSecret = "secret-of-client"
 )
 
-func newSite(t *testing.T, config func(*Config)) *site {
+// newSite returns a site. Its config, if it has one, changes that of the proxies.
+func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{server: testenv.S3(t), config: config}
+	s := &site{server: testenv.S3(t)}
 	s.bucket, s.link = s.server.Bucket(t), s.server.Link(t)
 	return s
 }
@@ -88,12 +89,14 @@ func (s *site) direct(t *testing.T) place {
 
 // countless are metrics that nobody reads.
 func countless() *Metrics {
+	const help = "for tests"
 	return &Metrics{
-		Requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "r"}, []string{"operation", "status"}),
-		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "i"}), Refused: func(string, string) {},
-		Claims:          prometheus.NewCounterVec(prometheus.CounterOpts{Name: "c"}, []string{"result"}),
-		UpstreamSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "u"}, []string{"method"}),
-		BytesUp:         prometheus.NewCounter(prometheus.CounterOpts{Name: "bu"}), BytesDown: prometheus.NewCounter(prometheus.CounterOpts{Name: "bd"}),
+		Requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: help}, []string{"operation", "status"}),
+		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "in_flight", Help: help}), Refused: func(string, string) {},
+		Claims:          prometheus.NewCounterVec(prometheus.CounterOpts{Name: "claims_total", Help: help}, []string{"result"}),
+		UpstreamSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "upstream_seconds", Help: help}, []string{"method"}),
+		BytesUp:         prometheus.NewCounter(prometheus.CounterOpts{Name: "up_bytes_total", Help: help}),
+		BytesDown:       prometheus.NewCounter(prometheus.CounterOpts{Name: "down_bytes_total", Help: help}),
 	}
 }
 

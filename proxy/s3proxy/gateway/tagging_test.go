@@ -12,7 +12,7 @@ import (
 
 func TestTagging(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	p.put(t, "k", "value", number(1))
 	core := p.client(t, number(1))
@@ -46,7 +46,7 @@ func TestTagging(t *testing.T) {
 
 func TestTaggingRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p, second := s.proxy(t), s.proxy(t)
 	p.put(t, "k", "value", number(1))
 	tag := func(key string) string { return "<Tag><Key>" + key + "</Key><Value>v</Value></Tag>" }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
@@ -61,7 +60,7 @@ func completeBody(parts ...minio.CompletePart) string {
 // again; the other proxy completes.
 func TestUploadThroughTwoProxies(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	first, second := s.proxy(t), s.proxy(t)
 	one, two, three := partOf(1, 5*mib), partOf(2, 5*mib+7), partOf(3, 100)
 	const key = "dir/a b+c"
@@ -108,7 +107,7 @@ func TestUploadThroughTwoProxies(t *testing.T) {
 
 func TestCompleteReplyLost(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	first, second := s.proxy(t), s.proxy(t)
 	for _, key := range []string{"settled", "repeated"} {
 		id := create(t, first, key, number(1))
@@ -140,7 +139,7 @@ func TestCompleteReplyLost(t *testing.T) {
 // A 200 that holds an error is one.
 func TestCompleteErrorIn200(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	id := create(t, p, "k", number(1))
 	part := upload(t, p, "k", id, 1, "payload", number(1))
@@ -156,7 +155,7 @@ func TestCompleteErrorIn200(t *testing.T) {
 
 func TestUploadTokens(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	first, second := s.proxy(t), s.proxy(t)
 	first.put(t, "k", "old", number(2))
 	id := create(t, first, "k", number(2))
@@ -198,7 +197,7 @@ func TestUploadTokens(t *testing.T) {
 // Ids are made by the proxies, and good for their key and bucket only.
 func TestUploadIDs(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	id := create(t, p, "k", number(1))
 	upload(t, p, "k", id, 1, "payload", number(1))
@@ -221,64 +220,10 @@ func TestUploadIDs(t *testing.T) {
 	}
 }
 
-func TestListUploads(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, nil)
-	first, second := s.proxy(t), s.proxy(t)
-	ids, parts := map[string]string{}, map[string]minio.CompletePart{}
-	for _, key := range []string{"a", "b", "dir/c", "dir/d"} {
-		ids[key] = create(t, first, key, number(1))
-		parts[key] = upload(t, first, key, ids[key], 1, "payload of "+key, number(1))
-	}
-	core := second.client(t, number(1))
-	page, err := core.ListMultipartUploads(t.Context(), s.bucket, "", "", "", "/", 1000)
-	if err != nil || len(page.Uploads) != 2 || len(page.CommonPrefixes) != 1 || page.CommonPrefixes[0].Prefix != "dir/" {
-		t.Fatalf("%+v, %v", page, err)
-	}
-	var keys []string
-	var listed []minio.ObjectMultipartInfo
-	keyMarker := ""
-	for range 5 {
-		page, err := core.ListMultipartUploads(t.Context(), s.bucket, "", keyMarker, "", "", 1) // versitygw refuses its own NextUploadIdMarker
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, u := range page.Uploads {
-			keys = append(keys, u.Key)
-			// What lists it names is good to look and to end, not to write.
-			if parts, err := core.ListObjectParts(t.Context(), s.bucket, u.Key, u.UploadID, 0, 10); err != nil || len(parts.ObjectParts) != 1 {
-				t.Errorf("%s: %+v, %v", u.Key, parts, err)
-			}
-			if _, err := complete(t, second, u.Key, u.UploadID, []minio.CompletePart{{PartNumber: 1, ETag: "e"}}, number(1)); err == nil {
-				t.Errorf("%s: completed by an id of a list", u.Key)
-			}
-			listed = append(listed, u)
-		}
-		if keyMarker = page.NextKeyMarker; !page.IsTruncated {
-			break
-		}
-	}
-	if strings.Join(keys, " ") != "a b dir/c dir/d" {
-		t.Errorf("keys: %q", keys)
-	}
-	for _, u := range listed {
-		if err := core.AbortMultipartUpload(t.Context(), s.bucket, u.Key, u.UploadID); err != nil {
-			t.Errorf("%s: %v", u.Key, err)
-		}
-	}
-	_, err = complete(t, first, "a", ids["a"], []minio.CompletePart{parts["a"]}, number(1))
-	refusedWith(t, "an upload that was ended", err, "NoSuchUpload")
-	for what, query := range map[string]string{"none": "uploads&max-uploads=0", "the fence's": "uploads&prefix=.fence%2F"} {
-		if a := first.do(t, http.MethodGet, "?"+query, "", nil, number(1)); a.status != http.StatusOK || strings.Contains(a.body, "<Upload>") {
-			t.Errorf("%s: %d %s", what, a.status, a.body)
-		}
-	}
-}
-
 // A part whose bytes are not what the client says is not stored.
 func TestPartVerified(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	id := create(t, p, "k", number(1))
 	good := partOf(1, 2*mib)
@@ -309,7 +254,7 @@ func TestPartVerified(t *testing.T) {
 
 func TestCompleteArguments(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	p := s.proxy(t)
 	etag := p.put(t, "k", "old", number(1))
 	id := create(t, p, "k", number(1))
@@ -343,49 +288,10 @@ func TestCompleteArguments(t *testing.T) {
 	p.holds(t, "k", "small", number(1))
 }
 
-func TestListPartsPages(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, nil)
-	p := s.proxy(t)
-	id := create(t, p, "k", number(1))
-	for n := range 5 {
-		upload(t, p, "k", id, n+1, partOf(n, 10+n), number(1))
-	}
-	var numbers []int
-	for marker := 0; ; {
-		a := p.do(t, http.MethodGet, fmt.Sprintf("/k?max-parts=2&part-number-marker=%d&uploadId=%s", marker, url.QueryEscape(id)), "", nil, number(1))
-		var r struct {
-			NextPartNumberMarker int
-			IsTruncated          bool
-			UploadId             string
-			Part                 []struct{ PartNumber, Size int }
-		}
-		if err := xml.Unmarshal([]byte(a.body), &r); err != nil || r.UploadId != id || len(numbers) > 5 {
-			t.Fatalf("%s, %v", a.body, err)
-		}
-		for _, part := range r.Part {
-			if part.Size != 9+part.PartNumber {
-				t.Errorf("part %d has %d bytes", part.PartNumber, part.Size)
-			}
-			numbers = append(numbers, part.PartNumber)
-		}
-		if !r.IsTruncated {
-			break
-		}
-		marker = r.NextPartNumberMarker
-	}
-	if fmt.Sprint(numbers) != "[1 2 3 4 5]" {
-		t.Error(numbers)
-	}
-	for _, q := range []string{"max-parts=-1", "max-parts=x", "part-number-marker=-1", "part-number-marker=x"} {
-		p.do(t, http.MethodGet, "/k?"+q+"&uploadId="+url.QueryEscape(id), "", nil, number(1)).expect(t, q, http.StatusBadRequest, "InvalidArgument")
-	}
-}
-
 // A client that asks before it sends a part is told at once that it is stale.
 func TestPartStaleBeforeBody(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newSite(t)
 	first, second := s.proxy(t), s.proxy(t)
 	id := create(t, first, "k", number(1))
 	second.put(t, "other", "x", number(2)) // which the first does not know
