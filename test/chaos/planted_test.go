@@ -21,22 +21,22 @@ func TestPlantedBugs(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := os.Getenv(durationEnv) != ""
-	for _, bug := range plant.Bugs() {
-		if bug.In != plant.Nothing && !all {
+	for _, hole := range plant.Holes() {
+		if hole.In != plant.Nothing && !all {
 			continue
 		}
-		t.Run(bug.Name, func(t *testing.T) {
-			config := stage.Config{Locks: []string{stage.Redis}, Break: bug.SQL}
-			switch program := bug.Build(t, root); bug.In {
+		t.Run(hole.Name, func(t *testing.T) {
+			config := stage.Config{Locks: []string{stage.Redis}, Break: hole.SQL}
+			switch program := hole.Build(t, root); hole.In {
 			case plant.Worker:
 				config.Worker = program
 			case plant.Proxy:
 				config.Proxy = program
 			case plant.Nothing:
 			}
-			c := newCampaign(t, "Planted: "+bug.Name, config)
+			c := newCampaign(t, "Planted: "+hole.Name, config)
 			defer c.end()
-			plan := stage.Plan{Locks: stage.Redis, Ways: bug.Ways}
+			plan := stage.Plan{Locks: stage.Redis, Ways: hole.Ways}
 			for began := time.Now(); ; {
 				found := c.round(stage.Round{Lasts: 5 * time.Second, Every: 150 * time.Millisecond, AtOnce: 4, Workers: 4, Hands: 3, Plans: []stage.Plan{plan, plan, plan}})
 				if i := slices.IndexFunc(found, func(v check.Violation) bool { return slices.Contains(fatal, v.Invariant) }); i >= 0 {

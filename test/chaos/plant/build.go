@@ -10,20 +10,20 @@ import (
 	"testing"
 )
 
-// Build compiles the program with the bug in it and returns its path; "" if
+// Build compiles the program with the hole in it and returns its path; "" if
 // there is none to compile. Root is the folder of the repository.
-func (b Bug) Build(tb testing.TB, root string) string {
+func (h Hole) Build(tb testing.TB, root string) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	path := filepath.Join(dir, "program")
 	var args []string
-	switch b.In {
+	switch h.In {
 	case Nothing:
 		return ""
 	case Worker:
-		args = []string{"test", "-c", "-vet=off", "-o", path, "-overlay", b.overlay(tb, root, dir), "./test/chaos"}
+		args = []string{"test", "-c", "-vet=off", "-o", path, "-overlay", h.overlay(tb, root, dir), "./test/chaos"}
 	case Proxy:
-		args = []string{"build", "-o", path, "-overlay", b.overlay(tb, root, dir), "./cmd/fenceproxy"}
+		args = []string{"build", "-o", path, "-overlay", h.overlay(tb, root, dir), "./cmd/fenceproxy"}
 	}
 	cmd := exec.CommandContext(tb.Context(), "go", args...)
 	cmd.Dir = root
@@ -34,17 +34,17 @@ func (b Bug) Build(tb testing.TB, root string) string {
 }
 
 // overlay writes the changed files and the list of them.
-func (b Bug) overlay(tb testing.TB, root, dir string) string {
+func (h Hole) overlay(tb testing.TB, root, dir string) string {
 	tb.Helper()
 	replaced := map[string]string{}
-	for i, c := range b.Changes {
+	for i, c := range h.Changes {
 		path := filepath.Join(root, c.File)
 		text, err := os.ReadFile(path)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		if n := strings.Count(string(text), c.Old); n != 1 {
-			tb.Fatalf("%s has %q %d times, and should have it once: the bug has to follow the code", c.File, c.Old, n)
+			tb.Fatalf("%s has %q %d times, and should have it once: the hole has to follow the code", c.File, c.Old, n)
 		}
 		changed := filepath.Join(dir, fmt.Sprintf("%d.go", i))
 		if err := os.WriteFile(changed, []byte(strings.Replace(string(text), c.Old, c.New, 1)), 0o600); err != nil {

@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/internal/localserver"
+	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
 )
 
 // startLimit is how long a program may take to start.
@@ -23,16 +25,35 @@ type proxy struct {
 	process                    *localserver.Process
 }
 
-func startProxy(tb testing.TB, c Config, n int, upstream, claimWait string) *proxy {
+// postgresProxy is a proxy in front of Postgres.
+func (s *Stage) postgresProxy(n int, upstream, claimWait string) *proxy {
+	s.tb.Helper()
+	return startProxy(s.tb, s.config, fmt.Sprintf("proxy-%d", n),
+		fmt.Sprintf("postgres: [{listen: LISTEN, upstream: {address: %q}, claim_wait: %s, evict: true}]\n", upstream, claimWait))
+}
+
+// s3Proxy is a proxy in front of a bucket, and the bucket as its clients see it.
+func (s *Stage) s3Proxy(n int, b ways.Bucket) (*proxy, ways.Bucket) {
+	s.tb.Helper()
+	client := ways.Bucket{Region: b.Region, AccessKey: "app", SecretKey: "secret-of-the-app", Bucket: b.Bucket}
+	p := startProxy(s.tb, s.config, fmt.Sprintf("s3proxy-%d", n),
+		fmt.Sprintf("s3: [{listen: LISTEN, upstream: {endpoint: %q, region: %q, access_key: %q, secret_key: %q}, clients: [{access_key: %q, secret_key: %q, buckets: [%q]}]}]\n",
+			"http://"+b.Endpoint, b.Region, b.AccessKey, b.SecretKey, client.AccessKey, client.SecretKey, b.Bucket))
+	client.Endpoint = p.addr
+	return p, client
+}
+
+// startProxy starts one with a listener; text is the listener's configuration, in
+// which LISTEN stands for its address.
+func startProxy(tb testing.TB, c Config, name, text string) *proxy {
 	tb.Helper()
 	port, err := localserver.FreePort()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	name := filepath.Join(c.Dir, fmt.Sprintf("proxy-%d", n))
-	p := &proxy{program: c.Proxy, config: name + ".yaml", log: name + ".log", addr: localserver.Loopback(port)}
-	text := fmt.Sprintf("postgres: [{listen: %q, upstream: {address: %q}, claim_wait: %s, evict: true}]\n", p.addr, upstream, claimWait)
-	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
+	path := filepath.Join(c.Dir, name)
+	p := &proxy{program: c.Proxy, config: path + ".yaml", log: path + ".log", addr: localserver.Loopback(port)}
+	if err := os.WriteFile(p.config, []byte(strings.ReplaceAll(text, "LISTEN", p.addr)), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	p.Restart(tb)

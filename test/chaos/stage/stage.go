@@ -32,6 +32,8 @@ type Config struct {
 	Worker string
 	// Locks are the lock services.
 	Locks []string
+	// AWS is the path of the aws command line; "" if no register is written by it.
+	AWS string
 	// Break is SQL that is run in the database at last, to break its fence.
 	Break string
 }
@@ -90,7 +92,7 @@ func (s *Stage) postgres() {
 	s.catalog = append(s.catalog, nemesis.OfServer("Postgres", server, 2, nemesis.Moment)...)
 	for i, wait := range []string{"30ms", "2s"} {
 		upstream := s.link("proxy–Postgres", server.Addr(), 1, wire)
-		p := startProxy(s.tb, s.config, i+1, upstream.Addr(), wait)
+		p := s.postgresProxy(i+1, upstream.Addr(), wait)
 		s.direct.Proxies = append(s.direct.Proxies, testenv.URLVia(url, p.addr))
 		s.access.Proxies = append(s.access.Proxies, testenv.URLVia(url, s.link("worker–proxy", p.addr, 1, wire).Addr()))
 		s.catalog = append(s.catalog, nemesis.OfServer("proxy", p, 2, nemesis.Moment)...)
@@ -108,6 +110,17 @@ func (s *Stage) s3() {
 	s.access.S3.Endpoint = s.link("worker–S3", inner.Endpoint(), 2, testenv.LinkConfig{}).Addr()
 	s.catalog = append(s.catalog, nemesis.OfServer("S3", server, 2, nemesis.Moment)...)
 	s.catalog = append(s.catalog, nemesis.OfRequests("S3", inner, 4)...)
+	for i := range 2 {
+		upstream := s.direct.S3
+		upstream.Endpoint = s.link("s3proxy–S3", inner.Endpoint(), 1, testenv.LinkConfig{}).Addr()
+		p, bucket := s.s3Proxy(i+1, upstream)
+		s.direct.S3Proxies = append(s.direct.S3Proxies, bucket)
+		bucket.Endpoint = s.link("worker–s3proxy", p.addr, 1, testenv.LinkConfig{}).Addr()
+		s.access.S3Proxies = append(s.access.S3Proxies, bucket)
+		s.catalog = append(s.catalog, nemesis.OfServer("s3proxy", p, 2, nemesis.Moment)...)
+	}
+	s.access.AWS = s.config.AWS
+	s.direct.AWS = s.config.AWS
 }
 
 func (s *Stage) lockService(name string) {

@@ -17,6 +17,10 @@ type Access struct {
 	Psql string `json:"psql"`
 	// S3 is the bucket itself.
 	S3 Bucket `json:"s3"`
+	// S3Proxies are the same bucket through a fenceproxy each.
+	S3Proxies []Bucket `json:"s3_proxies"`
+	// AWS is the path of the aws command line.
+	AWS string `json:"aws"`
 }
 
 // Bucket is one bucket of an S3 server without TLS.
@@ -36,6 +40,8 @@ const (
 	ProxyPsql   = "pgproxy psql"
 	Triggers    = "triggers"
 	S3Store     = "s3store"
+	S3ProxyGo   = "s3proxy minio-go"
+	S3ProxyAWS  = "s3proxy aws"
 )
 
 // The names of those of the control group, which are no fences.
@@ -55,6 +61,8 @@ var table = map[string]func(Access, *rand.Rand) (Way, error){
 	ProxyPsql:      always(openPsql),
 	Triggers:       always(openTriggers),
 	S3Store:        openS3Store,
+	S3ProxyGo:      always(openS3Proxy(dialMinio)),
+	S3ProxyAWS:     always(openS3Proxy(dialAWS)),
 	Unchecked:      always(openUnchecked),
 	LookFirst:      always(openLookFirst),
 	SnapshotCheck:  always(openSnapshotCheck),
@@ -79,5 +87,5 @@ func Open(name string, a Access, dice *rand.Rand) (Way, error) {
 
 // InS3 reports whether the way leads to an object, and else to tables.
 func InS3(name string) bool {
-	return slices.Contains([]string{S3Store, S3Unchecked, S3ContentMatch}, name)
+	return slices.Contains([]string{S3Store, S3ProxyGo, S3ProxyAWS, S3Unchecked, S3ContentMatch}, name)
 }

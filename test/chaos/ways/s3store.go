@@ -38,10 +38,13 @@ func openS3Store(a Access, _ *rand.Rand) (Way, error) {
 }
 
 // Client is a client of the bucket that repeats nothing, and what ends it.
-func (b Bucket) Client() (*minio.Client, func(), error) {
+func (b Bucket) Client() (*minio.Client, func(), error) { return b.clientWith("") }
+
+// clientWith is Client with a session token.
+func (b Bucket) clientWith(session string) (*minio.Client, func(), error) {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, ResponseHeaderTimeout: 30 * time.Second}
 	client, err := minio.New(b.Endpoint, &minio.Options{
-		Creds:  credentials.NewStaticV4(b.AccessKey, b.SecretKey, ""),
+		Creds:  credentials.NewStaticV4(b.AccessKey, b.SecretKey, session),
 		Region: b.Region, BucketLookup: minio.BucketLookupPath, Transport: transport, MaxRetries: 1,
 	})
 	return client, transport.CloseIdleConnections, err

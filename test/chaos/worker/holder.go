@@ -62,7 +62,8 @@ func (h *holder) enter(ctx context.Context) (ways.Tenure, bool) {
 func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 	sleepy := h.worker.dice.IntN(20) == 0
 	pause := func() { h.pause(ctx, sleepy) }
-	for acts := 1 + h.worker.dice.IntN(24); acts > 0 && ctx.Err() == nil; acts-- {
+	end := time.Now().Add(h.worker.upTo(h.worker.job.TTL)) // by some ways in everything takes long
+	for acts := 1 + h.worker.dice.IntN(24); acts > 0 && ctx.Err() == nil && time.Now().Before(end); acts-- {
 		pause()
 		if !h.known || h.worker.dice.IntN(4) == 0 {
 			if outcome := h.read(ctx, t); outcome != guard.Applied {
@@ -79,7 +80,7 @@ func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 				return outcome == guard.Refused
 			}
 		}
-		if h.overstays && h.worker.dice.IntN(8) == 0 {
+		if h.overstays && h.worker.dice.IntN(5) == 0 {
 			h.release(ctx)
 		}
 	}

@@ -118,7 +118,7 @@ func (w *worker) turn(ctx context.Context, r Resource) {
 		}
 		w.ways[name] = way
 	}
-	h := &holder{worker: w, lease: lease, at: r, name: name, way: way, overstays: w.dice.IntN(3) == 0}
+	h := &holder{worker: w, lease: lease, at: r, name: name, way: way, overstays: w.dice.IntN(2) == 0}
 	h.hold(ctx)
 	h.release(ctx)
 }

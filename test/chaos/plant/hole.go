@@ -10,7 +10,7 @@ import (
 type Program int
 
 const (
-	// Nothing is compiled: the bug is in the database.
+	// Nothing is compiled: the hole is in the database.
 	Nothing Program = iota
 	// Worker is the test program of package chaos.
 	Worker
@@ -18,8 +18,8 @@ const (
 	Proxy
 )
 
-// Bug is a check that is not there.
-type Bug struct {
+// Hole is a check that is not there.
+type Hole struct {
 	// Name says what is missing.
 	Name string
 	// Ways are those in which it must be found.
@@ -45,9 +45,9 @@ const (
 	noCheck = `"present"`
 )
 
-// Bugs are one for each store and each proxy, at least.
-func Bugs() []Bug {
-	return []Bug{
+// Holes are one for each store and each proxy, at least.
+func Holes() []Hole {
+	return []Hole{
 		{
 			Name: "triggers that check nothing", Ways: []string{ways.Triggers},
 			SQL: "CREATE OR REPLACE FUNCTION fence.guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
