@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/frame"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/listing"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
@@ -32,9 +33,9 @@ type ListOptions struct {
 
 // List lists objects under token in the order of their keys, a page of the
 // server's at a time as the loop goes on; the common prefixes of a page come
-// behind its objects, as in minio-go. Tombstones are left out; a common prefix
-// is listed even if nothing but tombstones is under it. An error that comes with a key is
-// about that object alone, one without ends the list.
+// behind its objects, as in minio-go. Tombstones are left out, and so are common
+// prefixes that have nothing but tombstones under them, as far as ListPage looks. An error
+// that comes with a key is about that object alone, one without ends the list.
 //
 // Without Config.Legacy an object that is not framed is only noticed, with an
 // error that matches guard.ErrUnsupported, if it is too small to be framed or
@@ -51,13 +52,7 @@ func (s *Store) List(ctx context.Context, token guard.Token, o ListOptions) iter
 				yield(minio.ObjectInfo{}, s.done(ctx, "list", o.Prefix, err))
 				return
 			}
-			if s.config.Legacy {
-				err = s.lookAt(ctx, g, page)
-			}
-			if err == nil {
-				err = s.hideEmpty(ctx, page)
-			}
-			if err != nil {
+			if err := s.lookAt(ctx, g, page); err != nil {
 				yield(minio.ObjectInfo{}, s.done(ctx, "list", o.Prefix, err))
 				return
 			}
@@ -90,7 +85,7 @@ type entry struct {
 	err      error
 }
 
-func (e *entry) isPrefix() bool { return e.ETag == "" && e.LastModified.IsZero() }
+func (e *entry) isPrefix() bool { return listing.IsPrefix(&e.ObjectInfo) }
 
 // pageSize is how many entries are looked at together.
 const pageSize = 128
@@ -123,7 +118,6 @@ func (s *Store) pages(ctx context.Context, o ListOptions) iter.Seq2[[]entry, err
 
 // judge judges an entry by its name and its size.
 func (s *Store) judge(info minio.ObjectInfo) entry {
-	info.ETag = strings.Trim(info.ETag, `"`)
 	e := entry{ObjectInfo: info, size: info.Size}
 	switch {
 	case layout.Reserved(info.Key):
@@ -152,74 +146,54 @@ func (s *Store) unfenced(key string) bool {
 	return !bound
 }
 
-// maxHidden bounds how many keys under a common prefix are looked at.
-const maxHidden = 1000
-
-// hideEmpty hides common prefixes that have nothing but tombstones under them.
-func (s *Store) hideEmpty(ctx context.Context, page []entry) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(s.config.Parallel, 1))
-	for i := range page {
-		if e := &page[i]; e.isPrefix() && !e.hidden && !s.allUnfenced(e.Key) {
-			group.Go(func() (err error) {
-				e.hidden, err = s.isEmpty(ctx, e.Key)
-				return err
-			})
-		}
-	}
-	return group.Wait()
-}
-
-// allUnfenced reports whether no key under prefix is bound to a resource.
+// allUnfenced reports whether no key under prefix is the store's business.
 func (s *Store) allUnfenced(prefix string) bool {
 	return s.unfenced(prefix) && !slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(p, prefix) })
 }
 
-// isEmpty reports whether nothing but tombstones is under prefix. The first few
-// keys tell as a rule.
-func (s *Store) isEmpty(ctx context.Context, prefix string) (bool, error) {
-	after := ""
-	for _, limit := range []int{10, maxHidden - 10} {
-		seen := 0
-		for info := range s.core.ListObjectsIter(ctx, s.config.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, StartAfter: after, MaxKeys: limit}) {
-			if info.Err != nil {
-				return false, info.Err
-			}
-			if e := s.judge(info); !e.hidden {
-				return false, nil
-			}
-			after = info.Key
-			if seen++; seen == limit {
-				break
-			}
-		}
-		if seen < limit {
-			return true, ctx.Err()
-		}
-	}
-	return false, nil
-}
-
-// lookAt looks at the first bytes of the objects whose size does not tell what
-// they are, several at once.
+// lookAt looks at what a listing does not tell, several entries at once: whether
+// anything but tombstones is under a common prefix, and with Config.Legacy what
+// the first bytes of an object are.
 func (s *Store) lookAt(ctx context.Context, g layout.Grant, page []entry) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(s.config.Parallel, 1))
 	for i := range page {
 		e := &page[i]
-		if layout.Reserved(e.Key) || e.isPrefix() || e.unfenced {
-			continue
-		}
-		if errors.Is(e.err, layout.ErrBare) { // it is too small to be anything else
+		switch {
+		case layout.Reserved(e.Key), e.unfenced:
+		case e.isPrefix():
+			if !s.allUnfenced(e.Key) {
+				group.Go(func() (err error) {
+					e.hidden, err = s.isEmpty(ctx, g, e.Key)
+					return err
+				})
+			}
+		case !s.config.Legacy:
+		case errors.Is(e.err, layout.ErrBare): // it is too small to be anything else
 			e.err = nil
-			continue
+		case e.err == nil:
+			group.Go(func() error { return s.lookAtOne(ctx, g, e) })
 		}
-		if e.err != nil {
-			continue
-		}
-		group.Go(func() error { return s.lookAtOne(ctx, g, e) })
 	}
 	return group.Wait()
+}
+
+// isEmpty reports whether nothing but tombstones is under prefix. The first few
+// keys tell as a rule.
+func (s *Store) isEmpty(ctx context.Context, g layout.Grant, prefix string) (bool, error) {
+	q := listing.Query{Prefix: prefix}
+	for _, q.Max = range []int{10, listing.Most} {
+		infos, last, err := s.list.Page(ctx, q)
+		if err != nil {
+			return false, err
+		}
+		entries, err := s.shown(ctx, g, infos)
+		if err != nil || len(entries) > 0 || last {
+			return len(entries) == 0, err
+		}
+		q.After = infos[len(infos)-1].Key
+	}
+	return false, nil
 }
 
 func (s *Store) lookAtOne(ctx context.Context, g layout.Grant, e *entry) error {

@@ -26,6 +26,9 @@ type writing struct {
 	value string // what it leaves, "" for nothing
 	// once: its request can be sent once only.
 	once bool
+	// strays: an upload is left if the reply to its creation is lost, as
+	// S3 has it; it has no parts.
+	strays bool
 }
 
 var big = strings.Repeat("0123456789abcdef", parts.MinSize/16) + "end"
@@ -35,7 +38,7 @@ func writings() []writing {
 		return writing{name, func(ctx context.Context, s *Store) error {
 			_, err := s.Put(ctx, writer(33), "k", wrap(strings.NewReader(value)), int64(size), PutOptions{})
 			return err
-		}, value, false}
+		}, value, false, false}
 	}
 	plain := func(r io.Reader) io.Reader { return r }
 	once := func(r io.Reader) io.Reader { return streamed{r} }
@@ -49,7 +52,8 @@ func writings() []writing {
 		put("upload", big, len(big), plain),
 		put("upload of a stream", big, len(big), once),
 		put("upload of unknown size", big, -1, once),
-		{"delete", func(ctx context.Context, s *Store) error { return s.Delete(ctx, writer(33), "k", DeleteOptions{}) }, "", false},
+		{"delete", func(ctx context.Context, s *Store) error { return s.Delete(ctx, writer(33), "k", DeleteOptions{}) }, "", false, false},
+		{"upload by hand", func(ctx context.Context, s *Store) error { return putShared(ctx, s, writer(33), "k", big) }, big, false, true},
 	}
 }
 
@@ -80,7 +84,7 @@ func (w writing) holds(tb testing.TB, e *env, outcome guard.Outcome) {
 	case outcome != guard.Applied && outcome != guard.Unknown && (applied || got != "old"):
 		tb.Errorf("reported as %v, and there is %.40q (I2)", outcome, got)
 	}
-	if left := e.uploadsLeft(tb); len(left) > 0 {
+	if left := e.uploadsLeft(tb); len(left) > 0 && !w.strays {
 		tb.Errorf("uploads are left: %q", left)
 	}
 }

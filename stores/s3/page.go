@@ -1,16 +1,15 @@
 package s3store
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/listing"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -22,7 +21,7 @@ type PageOptions struct {
 	// Prefix is what the keys start with.
 	Prefix string
 	// Delimiter rolls up the keys that have it behind the prefix to one common
-	// prefix. Anything but "/" costs a listing of all that is rolled up.
+	// prefix.
 	Delimiter string
 	// StartAfter lists only what comes behind it; V1's marker.
 	StartAfter string
@@ -38,13 +37,15 @@ type PageOptions struct {
 type Page struct {
 	// Objects are in the order of their keys; sizes are those of the payloads.
 	Objects []minio.ObjectInfo
-	// Prefixes are the common prefixes.
+	// Prefixes are the common prefixes, in their order.
 	Prefixes []string
-	// Truncated: more may follow, and the next two say how to go on.
+	// Truncated: there is more, and the next two say how to go on. Of a page of
+	// 1000, and one that could not be filled with reasonable effort, more may turn
+	// out to be nothing.
 	Truncated bool
 	// NextMarker is the next page's StartAfter in V1.
 	NextMarker string
-	// Continuation is the next page's in V2.
+	// Continuation is the next page's in V2; any store on the bucket goes on by it.
 	Continuation string
 }
 
@@ -52,12 +53,13 @@ type Page struct {
 var ErrContinuation = errors.New("continuation token is not one of ours")
 
 // ListPage lists a page of objects under token. Tombstones are left out, and so
-// are common prefixes that have nothing but tombstones under them: the first
-// 1000 keys under a prefix are looked at for it, no more. A page is filled up,
-// by as many requests as that takes.
+// are common prefixes that have nothing but tombstones under them: up to 1000
+// keys under a prefix are looked at for that, Config.Parallel prefixes at once;
+// one with more tombstones than that in front is listed. A page is filled up, by as
+// many requests as that takes, up to 100.
 //
-// Objects that are not framed are listed as they are, unless Config.Legacy is
-// set: then each object is looked at, as in List.
+// Objects that are not framed are listed as they are, or as if they were, for their
+// size does not tell; with Config.Legacy each object is looked at, as in List.
 func (s *Store) ListPage(ctx context.Context, token guard.Token, o PageOptions) (Page, error) {
 	page, err := s.listPage(ctx, token, o)
 	return page, s.done(ctx, "list", o.Prefix, err)
@@ -68,50 +70,51 @@ func (s *Store) listPage(ctx context.Context, token guard.Token, o PageOptions) 
 	if err != nil {
 		return Page{}, err
 	}
-	if o.Max <= 0 || o.Max > maxPage {
-		o.Max = maxPage
+	if o.Max <= 0 || o.Max > listing.Most {
+		o.Max = listing.Most
 	}
-	l := &listing{store: s, grant: g, o: o, marker: o.StartAfter, v1: o.V1}
+	q := listing.Query{Prefix: o.Prefix, Delimiter: o.Delimiter, After: o.StartAfter, V1: o.V1}
 	if o.Continuation != "" {
 		b, err := base64.RawURLEncoding.DecodeString(o.Continuation)
 		if err != nil || len(b) < 2 || b[0] != continuation {
 			return Page{}, ErrContinuation
 		}
-		l.marker, l.v1 = string(b[1:]), true
+		q.After, q.V1 = string(b[1:]), true
 	}
-	return l.page(ctx)
+	return s.fillPage(ctx, g, q, o.Max)
 }
 
 const (
-	maxPage = 1000
 	// continuation is the first byte of a continuation token, its version.
 	continuation = 1
+	// maxAsked bounds how many pages of the server's are asked for to fill one.
+	maxAsked = 100
 )
 
-// listing fills a page.
-type listing struct {
-	store  *Store
-	grant  layout.Grant
-	o      PageOptions
-	marker string
-	v1     bool
-	ended  bool
-}
-
-func (l *listing) page(ctx context.Context) (Page, error) {
+func (s *Store) fillPage(ctx context.Context, g layout.Grant, q listing.Query, limit int) (Page, error) {
 	var shown []entry
-	for len(shown) <= l.o.Max && !l.ended {
-		more, err := l.next(ctx, min(l.o.Max+1-len(shown), maxPage))
+	last := false
+	for asked := 0; !last && len(shown) <= limit && len(shown) < listing.Most && asked < maxAsked; asked++ {
+		q.Max = min(limit+1-len(shown), listing.Most) // one more, to know whether there is more
+		var infos []minio.ObjectInfo
+		var err error
+		if infos, last, err = s.list.Page(ctx, q); err != nil {
+			return Page{}, err
+		}
+		if len(infos) > 0 {
+			q.After, q.V1 = infos[len(infos)-1].Key, true
+		}
+		entries, err := s.shown(ctx, g, infos)
 		if err != nil {
 			return Page{}, err
 		}
-		shown = append(shown, more...)
-		if len(shown) == maxPage {
-			break
-		}
+		shown = append(shown, entries...)
 	}
-	p := Page{Truncated: !l.ended || len(shown) > l.o.Max}
-	shown = shown[:min(len(shown), l.o.Max)]
+	p := Page{Truncated: !last || len(shown) > limit}
+	if len(shown) > limit {
+		shown = shown[:limit]
+		q.After = shown[limit-1].Key
+	}
 	for i := range shown {
 		if shown[i].isPrefix() {
 			p.Prefixes = append(p.Prefixes, shown[i].Key)
@@ -119,67 +122,21 @@ func (l *listing) page(ctx context.Context) (Page, error) {
 			p.Objects = append(p.Objects, shown[i].ObjectInfo)
 		}
 	}
-	if p.Truncated && len(shown) > 0 {
-		p.NextMarker = shown[len(shown)-1].Key
-		p.Continuation = base64.RawURLEncoding.EncodeToString(append([]byte{continuation}, p.NextMarker...))
+	if p.Truncated {
+		p.NextMarker = q.After
+		p.Continuation = base64.RawURLEncoding.EncodeToString(append([]byte{continuation}, q.After...))
 	}
 	return p, nil
 }
 
-// next returns what is shown of the next so many entries.
-func (l *listing) next(ctx context.Context, n int) ([]entry, error) {
-	entries, err := l.ask(ctx, n)
-	if err != nil {
-		return nil, err
+// shown are the entries that a client gets to see.
+func (s *Store) shown(ctx context.Context, g layout.Grant, infos []minio.ObjectInfo) ([]entry, error) {
+	entries := make([]entry, len(infos))
+	for i := range infos {
+		entries[i] = s.judge(infos[i])
 	}
-	if len(entries) > 0 {
-		l.marker, l.v1 = entries[len(entries)-1].Key, true
-	}
-	l.ended = len(entries) < n
-	if l.store.config.Legacy {
-		if err := l.store.lookAt(ctx, l.grant, entries); err != nil {
-			return nil, err
-		}
-	}
-	if err := l.store.hideEmpty(ctx, entries); err != nil {
+	if err := s.lookAt(ctx, g, entries); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(entries, func(e entry) bool { return e.hidden }), nil
-}
-
-// ask returns the next entries in their order, fewer than n if that is all.
-func (l *listing) ask(ctx context.Context, n int) ([]entry, error) {
-	native := l.o.Delimiter == "" || l.o.Delimiter == "/"
-	var entries []entry
-	for info := range l.store.core.ListObjectsIter(ctx, l.store.config.Bucket, minio.ListObjectsOptions{
-		Prefix: l.o.Prefix, Recursive: l.o.Delimiter != "/", StartAfter: l.marker, MaxKeys: n, UseV1: l.v1,
-	}) {
-		if info.Err != nil {
-			return nil, info.Err
-		}
-		e := l.store.judge(info)
-		if !native {
-			e = rollUp(e, l.o.Prefix, l.o.Delimiter)
-			if e.isPrefix() && (strings.HasPrefix(l.marker, e.Key) || len(entries) > 0 && entries[len(entries)-1].Key == e.Key) {
-				continue
-			}
-		}
-		if entries = append(entries, e); len(entries) == n {
-			break
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.Key, b.Key) })
-	return entries, nil
-}
-
-// rollUp makes a common prefix of an entry that has the delimiter behind the prefix.
-func rollUp(e entry, prefix, delimiter string) entry {
-	at := strings.Index(e.Key[min(len(prefix), len(e.Key)):], delimiter)
-	if at < 0 || e.hidden {
-		return e
-	}
-	return entry{ObjectInfo: minio.ObjectInfo{Key: e.Key[:len(prefix)+at+len(delimiter)]}}
 }

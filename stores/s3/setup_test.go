@@ -52,6 +52,9 @@ func newEnv(tb testing.TB, server *testenv.S3Server, c Config) *env {
 func (e *env) newStore(tb testing.TB, c Config) *Store {
 	tb.Helper()
 	c.Bucket = e.bucket
+	if c.UploadKey == nil {
+		c.UploadKey = []byte("the same in all of these processes")
+	}
 	s, err := New(e.server.ClientAt(tb, e.link.Endpoint()), c)
 	if err != nil {
 		tb.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/listing"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/marks"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/recall"
@@ -89,6 +90,7 @@ type Store struct {
 	tested   selftest.Tests
 	marks    marks.Bucket
 	parts    *parts.Bucket
+	list     listing.Bucket
 }
 
 // New returns a store on a bucket of client, which stays the caller's. Build
@@ -138,7 +140,8 @@ func New(client *minio.Client, c Config) (*Store, error) {
 	c.Prefixes, c.UploadKey = maps.Clone(c.Prefixes), slices.Clone(c.UploadKey)
 	core := minio.Core{Client: client}
 	s := &Store{
-		core: core, config: c, marks: marks.Bucket{Core: core, Name: c.Bucket},
+		core: core, config: c,
+		marks: marks.Bucket{Core: core, Name: c.Bucket}, list: listing.Bucket{Core: core, Name: c.Bucket},
 		parts: &parts.Bucket{Core: core, Name: c.Bucket, Parallel: c.Parallel, SettleTime: c.SettleTime, Logger: c.Logger},
 	}
 	s.prefixes = slices.SortedFunc(maps.Keys(c.Prefixes), func(a, b string) int { return len(b) - len(a) })

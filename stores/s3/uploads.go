@@ -95,7 +95,12 @@ func (s *Store) listUploads(ctx context.Context, token guard.Token, o UploadsOpt
 	return r, nil
 }
 
+// listedID is the id of an upload in a list: the server's own where the key is
+// none of the store's.
 func (s *Store) listedID(key, upstream string) string {
+	if _, bound := s.ResourceOf(key); !bound && s.config.OnlyPrefixes {
+		return upstream
+	}
 	return uploadid.Seal(s.config.UploadKey, s.config.Bucket, key, uploadid.ID{Upstream: upstream})
 }
 
