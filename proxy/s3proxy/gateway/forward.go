@@ -1,16 +1,22 @@
 package gateway
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 )
 
@@ -68,9 +74,6 @@ func (x *exchange) onward(body io.Reader, size int64) (*http.Request, error) {
 		}
 	}
 	at.RawQuery = s3utils.QueryEncode(query)
-	if size == 0 {
-		body = http.NoBody
-	}
 	req, err := http.NewRequestWithContext(x.ctx(), x.r.Method, at.String(), body)
 	if err != nil {
 		return nil, refusal.New(refusal.InvalidURI, "Couldn't parse the specified URI.")
@@ -83,6 +86,7 @@ func (x *exchange) onward(body io.Reader, size int64) (*http.Request, error) {
 		}
 	}
 	carrier.StripS3(req.Header, nil)
+	req.Header.Del("X-Amz-Sdk-Checksum-Algorithm") // the checksum may have come behind the body
 	if encoding := header.WithoutChunked(x.r.Header.Get("Content-Encoding")); encoding == "" {
 		req.Header.Del("Content-Encoding")
 	} else {
@@ -95,10 +99,45 @@ func (x *exchange) onward(body io.Reader, size int64) (*http.Request, error) {
 		}
 		req.Header.Set("X-Amz-Copy-Source", value)
 	}
-	req.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
 	u := &x.g.config.Upstream
+	if size > 0 && (t.Name == operation.PutObject || t.Name == operation.UploadPart) {
+		// In signed chunks, for there are stores (versitygw) that keep what they have
+		// of a body that is not signed when its connection breaks.
+		return signer.StreamingSignV4(req, u.AccessKey, u.SecretKey, "", u.Region, size, time.Now().UTC(), hasher{sha256.New()}), nil
+	}
+	if err := whole(req); err != nil {
+		return nil, err
+	}
 	return signer.SignV4(*req, u.AccessKey, u.SecretKey, "", u.Region), nil
 }
+
+// maxDocument is the longest body in bytes, of all but objects: S3's documents
+// are shorter.
+const maxDocument = 4 << 20
+
+// whole takes a body into memory, for its hash.
+func whole(req *http.Request) error {
+	if req.ContentLength > maxDocument {
+		return refusal.New(refusal.MaxMessageLengthExceeded, "Your request was too big.")
+	}
+	data := make([]byte, req.ContentLength)
+	if _, err := io.ReadFull(req.Body, data); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(data)
+	req.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
+	req.Body = io.NopCloser(bytes.NewReader(data))
+	if len(data) == 0 {
+		req.Body = http.NoBody
+	}
+	return nil
+}
+
+// hasher is a hash as minio-go takes it.
+type hasher struct{ hash.Hash }
+
+// Close does nothing.
+func (hasher) Close() {}
 
 // pour streams a body of any length.
 func (x *exchange) pour(body io.Reader) error {
