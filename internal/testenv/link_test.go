@@ -325,3 +325,37 @@ func TestLinkDropsNoOtherReply(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestLinkTearsAMessage(t *testing.T) {
+	t.Parallel()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	link := testenv.NewLink(t, server.Addr().String(), testenv.LinkConfig{})
+	client, err := net.Dial("tcp", link.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	peer, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	got := make([]byte, 4)
+	link.Tear(2)
+	for _, message := range []string{"one.", "two."} {
+		if _, err := io.WriteString(client, message); err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.ReadFull(peer, got)
+		if whole := message == "one."; (err == nil) != whole || n == 4 != whole {
+			t.Errorf("%d bytes of %q arrive, %v", n, message, err)
+		}
+	}
+	if _, err := client.Read(got); err == nil {
+		t.Error("the client's connection goes on")
+	}
+}

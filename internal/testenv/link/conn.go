@@ -141,6 +141,10 @@ func (c *conn) write(to net.Conn, from <-chan parcel) {
 			if !c.wait(p) || p.bytes == nil {
 				return
 			}
+			if len(p.bytes) > 1 && c.link.torn() {
+				c.tear(to, p.bytes)
+				return
+			}
 			if _, err := to.Write(p.bytes); err != nil {
 				return
 			}
@@ -168,6 +172,16 @@ func (c *conn) wait(p parcel) bool {
 		return true
 	case <-c.closed:
 		return false
+	}
+}
+
+// tear delivers half of a message and resets both connections.
+func (c *conn) tear(to net.Conn, message []byte) {
+	_, _ = to.Write(message[:len(message)/2])
+	for _, side := range []net.Conn{c.client, c.server} {
+		if tcp, ok := side.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // what the peer has not read yet may be lost with it
+		}
 	}
 }
 

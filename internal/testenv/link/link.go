@@ -57,6 +57,7 @@ type Link struct {
 	requests int
 	paths    []string
 	drops    []*drop
+	tears    []int // how many messages pass until one is torn
 }
 
 // drop is one reply to be lost: that to the left-th request that matches.
@@ -119,6 +120,27 @@ func (l *Link) DropReplyTo(match func(path string) bool, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drops = append(l.drops, &drop{match, n})
+}
+
+// Tear resets the connection that carries the n-th message from now on, in either
+// direction, in the middle of it: half of its bytes arrive, and then both sides
+// find their connection reset.
+func (l *Link) Tear(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tears = append(l.tears, n)
+}
+
+// torn counts a message and says whether it is to be torn.
+func (l *Link) torn() (torn bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.tears {
+		l.tears[i]--
+		torn = torn || l.tears[i] <= 0
+	}
+	l.tears = slices.DeleteFunc(l.tears, func(left int) bool { return left <= 0 })
+	return torn
 }
 
 // Freeze stops the bytes in both directions, those of new connections too;
