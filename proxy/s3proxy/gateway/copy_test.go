@@ -258,6 +258,12 @@ func TestCopyPart(t *testing.T) {
 	for _, span := range []string{"bytes=0-11534336", "bytes=5-", "bytes=-5", "bytes=9-8", "0-5", "bytes=0-1,3-4", "bytes=20000000-20000001"} {
 		part(first, "4", span, http.StatusBadRequest, "InvalidArgument")
 	}
+	first.do(t, http.MethodPut, "/to?partNumber=4&uploadId="+url.QueryEscape(id), "", map[string]string{
+		"X-Amz-Copy-Source": s.bucket + "/from", "X-Amz-Copy-Source-If-Match": `"x"`,
+	}, number(1)).expect(t, "condition", http.StatusPreconditionFailed, "PreconditionFailed")
+	if listed, err := first.client(t, number(1)).ListObjectParts(t.Context(), s.bucket, "to", id, 0, 10); err != nil || len(listed.ObjectParts) != 3 {
+		t.Errorf("%+v, %v", listed.ObjectParts, err)
+	}
 	if _, err := complete(t, second, "to", id, parts, number(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -44,11 +44,15 @@ func (x *exchange) deleteEach(d s3xml.Delete) s3xml.DeleteObjects {
 	}
 	_ = group.Wait() // each has its own error
 	var r s3xml.DeleteObjects
+	told := map[string]bool{} // the log, of an error: all keys may have the same
 	for i, err := range errs {
 		o := &d.Objects[i]
 		if err != nil {
 			e := refusal.Of(err, x.target.Access)
-			x.report(e)
+			if !told[e.Code] && x.ctx().Err() == nil {
+				x.report(e)
+				told[e.Code] = true
+			}
 			r.Errors = append(r.Errors, s3xml.DeleteError{Key: o.Key, VersionID: o.VersionID, Code: e.Code, Message: e.Message})
 		} else if !d.Quiet {
 			r.Deleted = append(r.Deleted, o.Key)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -134,6 +135,48 @@ func TestCompleteReplyLost(t *testing.T) {
 		t.Error("an upload that is gone was completed")
 	}
 	second.holds(t, "k", "other", number(1))
+}
+
+// A Complete that is still in the network when its client has gone is repeated
+// through the other proxy, which wins; or finds that the first has.
+func TestCompleteLate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first, second := s.proxy(t), s.proxy(t)
+	for i, deliverFirst := range []bool{true, false} {
+		key, before, after := fmt.Sprint(i), number(int64(2*i+1)), number(int64(2*i+2))
+		first.put(t, key, "old", before)
+		id := create(t, first, key, before)
+		parts := []minio.CompletePart{upload(t, first, key, id, 1, "payload", before)}
+		held := s.link.Hold(s3link.Op(s3link.CompleteMultipartUpload), 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		core := first.client(t, before)
+		go func() {
+			_, err := core.CompleteMultipartUpload(ctx, s.bucket, key, id, parts, minio.PutObjectOptions{})
+			gone <- err
+		}()
+		<-held.Taken()
+		cancel()
+		if err := <-gone; err == nil {
+			t.Error("a Complete that is held was acknowledged")
+		}
+		deliver := func() { // versitygw says 200 of any upload that is gone
+			if _, _, err := held.Deliver(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if deliverFirst {
+			deliver()
+		}
+		if _, err := complete(t, second, key, id, parts, before); err != nil {
+			t.Errorf("repeated: %v", err)
+		}
+		second.holds(t, key, "payload", before)
+		second.put(t, key, "next", after)
+		deliver()
+		second.holds(t, key, "next", after)
+	}
 }
 
 // A 200 that holds an error is one.

@@ -106,3 +106,34 @@ func TestListPartsPages(t *testing.T) {
 		p.do(t, http.MethodGet, "/k?"+q+"&uploadId="+url.QueryEscape(id), "", nil, number(1)).expect(t, q, http.StatusBadRequest, "InvalidArgument")
 	}
 }
+
+// Uploads of keys that are not fenced are the server's own.
+func TestListUploadsAllow(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.config = func(c *Config) {
+		c.Untokened, c.Resources = Allow, []Resource{{s.bucket, "o/", "orders"}}
+	}
+	p := s.proxy(t)
+	free, err := p.client(t).NewMultipartUpload(t.Context(), s.bucket, "free", minio.PutObjectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, p, "o/1", number(1))
+	core := p.client(t)
+	page, err := core.ListMultipartUploads(t.Context(), s.bucket, "", "", "", "", 10)
+	if err != nil || len(page.Uploads) != 2 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for _, u := range page.Uploads {
+		if (u.UploadID == free) != (u.Key == "free") {
+			t.Errorf("%s: %s", u.Key, u.UploadID)
+		}
+		err := core.AbortMultipartUpload(t.Context(), s.bucket, u.Key, u.UploadID)
+		if u.Key == "free" && err != nil {
+			t.Error(err)
+		} else if u.Key != "free" {
+			refusedWith(t, u.Key, err, "FenceTokenMissing")
+		}
+	}
+}
