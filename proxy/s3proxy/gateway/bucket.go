@@ -8,6 +8,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
 )
@@ -87,7 +88,7 @@ func (x *exchange) createBucket() error {
 	there, err := x.g.core.BucketExists(x.ctx(), x.target.Bucket)
 	switch {
 	case err != nil:
-		return err
+		return guard.WithOutcome(err, guard.NotApplied)
 	case there:
 		return refusal.New(refusal.BucketAlreadyOwnedByYou, "Your previous request to create the named bucket succeeded and you already own it.")
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/minio/minio-go/v7/pkg/signer"
 
+	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
@@ -35,6 +38,9 @@ func (x *exchange) forward() error {
 		return err
 	}
 	res, err := x.g.upstream().RoundTrip(req)
+	if unreached := (*net.OpError)(nil); errors.As(err, &unreached) && unreached.Op == "dial" {
+		err = guard.WithOutcome(err, guard.NotApplied)
+	}
 	if err != nil {
 		return err
 	}

@@ -90,10 +90,7 @@ func Of(err error, access operation.Access) *Error {
 	if r := (minio.ErrorResponse{}); errors.As(err, &r) {
 		return upstream(&r, err)
 	}
-	return &Error{
-		Status: http.StatusServiceUnavailable, Code: carrier.CodeUnavailable,
-		Message: "The store cannot be reached. Nothing was written.", Cause: err,
-	}
+	return unavailable("The store cannot be reached. Nothing was written.", err)
 }
 
 func signature(e *sigv4.Error) *Error {
@@ -150,14 +147,16 @@ func stored(err error) *Error {
 
 // body is what became of a request's body.
 func body(err error) *Error {
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded) && isBody(err):
-		return &Error{
-			Status: RequestTimeout.Status(), Code: string(RequestTimeout), Cause: err,
-			Message: "Your socket connection to the server was not read from or written to within the timeout period.",
-		}
+	var b *BodyError
+	if !errors.As(err, &b) {
+		return nil
 	}
-	return nil
+	e := New(IncompleteBody, "The request body terminated unexpectedly")
+	if errors.Is(b, os.ErrDeadlineExceeded) {
+		e = New(RequestTimeout, "Your socket connection to the server was not read from or written to within the timeout period.")
+	}
+	e.Cause = err
+	return e
 }
 
 // BodyError is an error of reading a client's body from its connection.
@@ -168,31 +167,22 @@ func (e *BodyError) Error() string { return "read body: " + e.Err.Error() }
 // Unwrap returns the connection's error.
 func (e *BodyError) Unwrap() error { return e.Err }
 
-func isBody(err error) bool {
-	var b *BodyError
-	return errors.As(err, &b)
-}
-
 // upstream is what the store answered. Its words about who asked are about the
 // proxy, and not for the client.
 func upstream(r *minio.ErrorResponse, err error) *Error {
 	switch {
+	case r.Code == string(SlowDown):
+		return &Error{Status: SlowDown.Status(), Code: r.Code, Message: "The store asks for fewer requests. Nothing was written.", Cause: err}
 	case r.StatusCode >= http.StatusInternalServerError && r.StatusCode != http.StatusNotImplemented:
-		code := SlowDown
-		if r.Code != string(SlowDown) {
-			code = carrier.CodeUnavailable
-		}
-		return &Error{
-			Status: http.StatusServiceUnavailable, Code: string(code), Cause: err,
-			Message: "The store cannot serve the request now. Nothing was written.",
-		}
-	case proxys(r.Code), r.StatusCode < http.StatusMultipleChoices:
-		return &Error{
-			Status: http.StatusInternalServerError, Code: string(InternalError), Cause: err,
-			Message: "The store refused the proxy's request.",
-		}
+		return unavailable("The store cannot serve the request now. Nothing was written.", err)
+	case proxys(r.Code), r.StatusCode < http.StatusBadRequest && r.StatusCode != http.StatusNotModified:
+		return unavailable("The store does not serve the proxy. Nothing was written.", err)
 	}
 	return &Error{Status: r.StatusCode, Code: oneWord(r.Code), Message: r.Message, Cause: err}
+}
+
+func unavailable(message string, err error) *Error {
+	return &Error{Status: http.StatusServiceUnavailable, Code: carrier.CodeUnavailable, Message: message, Cause: err}
 }
 
 // proxys reports whether a code is about the proxy's own signature.
@@ -209,7 +199,7 @@ func proxys(code string) bool {
 // its place.
 func oneWord(code string) string {
 	if code == "" || strings.ContainsAny(code, " \t") {
-		return string(InternalError)
+		return string(InvalidRequest)
 	}
 	return code
 }
