@@ -45,6 +45,7 @@ func serveFlags() []serveFlag {
 		{"admin-listen", "admin.listen", "address", "where /healthz, /readyz and /metrics are; :port is on this machine only"},
 		{"log-format", "log.format", "format", "text or json"},
 		{"log-level", "log.level", "level", "debug, info, warn or error"},
+		{"log-statements", "log.statements", "bool", "log the text of a statement that is refused; passwords and tokens may be in it"},
 	}
 }
 

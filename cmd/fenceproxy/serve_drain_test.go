@@ -56,9 +56,14 @@ func testServeFences(t *testing.T, s *stand) {
 	}
 }
 
-func testServeFlags(_ *testing.T, s *stand) {
-	p := s.start("--postgres-listen", "127.0.0.1:0", "--postgres-upstream", s.server.Addr(), "--untokened", "allow", "--evict", "--log-format=json")
-	s.exec(s.connect(s.via(p.addr("127.0.0.1:0"), 0)), "INSERT INTO orders VALUES (1)")
+func testServeFlags(t *testing.T, s *stand) {
+	p := s.start("--postgres-listen", "127.0.0.1:0", "--postgres-upstream", s.server.Addr(), "--untokened", "allow", "--evict", "--log-format=json", "--log-statements")
+	conn := s.connect(s.via(p.addr("127.0.0.1:0"), 0))
+	s.exec(conn, "INSERT INTO orders VALUES (1)")
+	if _, err := conn.Exec(t.Context(), "SET fence.token = ''; SELECT 'in the log'"); sqlState(err) != "TK007" {
+		t.Errorf("a token and a statement in one message: %v", err)
+	}
+	p.await("statement refused", "SELECT 'in the log'")
 	p.signal(syscall.SIGHUP)
 	p.await("reloaded")
 	p.signal(syscall.SIGINT)

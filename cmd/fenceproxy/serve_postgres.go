@@ -41,7 +41,7 @@ func (s *service) postgres(config *serveconfig.Config, i int) (pgproxy.Config, e
 		ClaimWait: p.ClaimWait, Evict: p.Evict, MaxConnections: p.MaxConnections, IdleInTransaction: p.IdleInTransactionTimeout,
 		AllowReplication: p.AllowReplication, HandshakeTimeout: p.HandshakeTimeout,
 		KeepAlive: orNever(p.KeepAlive), UserTimeout: orNever(p.UserTimeout), MaxMessage: int(p.MaxMessage),
-		Logger: s.log.With("listen", p.Listen),
+		Logger: s.log.With("listen", p.Listen), LogStatements: config.Log.Statements,
 	}
 	if clients != nil {
 		c.TLS = &pgproxy.TLS{Config: clients, Required: p.TLS.Required, VerifyUser: p.TLS.VerifyUser}

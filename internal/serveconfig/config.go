@@ -43,6 +43,9 @@ type Log struct {
 	Format string `yaml:"format" default:"text" oneof:"text json"`
 	// Level is the least that is logged.
 	Level string `yaml:"level" default:"info" oneof:"debug info warn error"`
+	// Statements adds the text of what was refused to the line of a refusal of
+	// Postgres.
+	Statements bool `yaml:"statements" default:"false"`
 }
 
 // Postgres is one listener and the server behind it.

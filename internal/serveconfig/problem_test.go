@@ -17,7 +17,7 @@ func TestProblems(t *testing.T) {
 		"not there": {"", []string{"f.yaml: there is nothing to listen for: it has neither postgres nor s3"}},
 		"unknown keys": {"admn: {}\nlog:\n  depth: info\n" + least, []string{
 			"f.yaml:1:1: admn: is no key; here there are admin, log, shutdown_timeout, postgres, s3",
-			"f.yaml:3:3: log.depth: is no key; here there are format, level",
+			"f.yaml:3:3: log.depth: is no key; here there are format, level, statements",
 		}},
 		"several": {"log:\n  level: loud\nshutdown_timeout: 30\npostgres:\n  - listen: 127.0.0.1:6432\n    upstream:\n      addr: db\n    evict: yes\n  - untokened: readonly\n", []string{
 			`f.yaml:2:10: log.level: "loud" is none of debug, info, warn, error`,
@@ -32,7 +32,7 @@ func TestProblems(t *testing.T) {
 		"twice":           {least + "log: {}\nlog: {}\n", []string{"f.yaml:3:1: log: is there twice"}},
 		"no value":        {least + "shutdown_timeout:\n", []string{"f.yaml:2:18: shutdown_timeout: has no value"}},
 		"not one value":   {least + "shutdown_timeout: [1s]\n", []string{"f.yaml:2:19: shutdown_timeout: must be one value, not a list or keys (a value that begins with { or [ stands in quotes)"}},
-		"not keys":        {least + "log: json\n", []string{"f.yaml:2:6: log: must have keys under it: format, level"}},
+		"not keys":        {least + "log: json\n", []string{"f.yaml:2:6: log: must have keys under it: format, level, statements"}},
 		"not a list":      {"postgres:\n  listen: x\n", []string{"f.yaml:2:3: postgres: must be a list, each element with a dash in front"}},
 		"not keys at all": {"- a\n", []string{"f.yaml:1:1: must have keys under it: admin, log, shutdown_timeout, postgres, s3"}},
 		"empty":           {"postgres: [{listen: '${EMPTY}', upstream: {address: 'db:1'}}]\n", []string{"f.yaml:1:21: postgres[0].listen: is empty"}},

@@ -55,7 +55,7 @@ func TestEveryKey(t *testing.T) {
 	got := mustParse(t, `
 shutdown_timeout: 1m30s
 admin: {listen: ":9187", pprof: true}
-log: {format: json, level: debug}
+log: {format: json, level: debug, statements: true}
 postgres:
   - listen: "[::1]:6432"
     upstream: &db
@@ -79,7 +79,7 @@ postgres:
 `)
 	db := Upstream{Address: "db.example:5432", ConnectTimeout: 3 * time.Second, TLS: UpstreamTLS{Mode: "verify-full", CA: "ca.pem", Cert: "c.pem", Key: "k.pem", ServerName: "name", Direct: true}}
 	want := &Config{
-		ShutdownTimeout: 90 * time.Second, Admin: Admin{Listen: "127.0.0.1:9187", PProf: true}, Log: Log{"json", "debug"},
+		ShutdownTimeout: 90 * time.Second, Admin: Admin{Listen: "127.0.0.1:9187", PProf: true}, Log: Log{"json", "debug", true},
 		Postgres: []Postgres{
 			{
 				Listen: "[::1]:6432", SocketMode: 0o777, Upstream: db, TLS: &TLS{"cert.pem", "key.pem", "clients.pem", true, true}, Untokened: "deny",

@@ -64,9 +64,13 @@ type Config struct {
 	// refused. Defaults to 256 MiB.
 	MaxMessage int
 	// Logger gets one line for each refusal, and what happens to sessions at
-	// level debug; never a password, a token's holder or a statement. Defaults
-	// to none.
+	// level debug; never a password, a token's holder or, without LogStatements, a
+	// statement. Defaults to none.
 	Logger *slog.Logger
+	// LogStatements has a refusal logged with the first KiB of the statement's
+	// text, in which there may be whatever clients write into statements:
+	// passwords and tokens too. Defaults to false.
+	LogStatements bool
 	// Metrics are counted in. Defaults to none. Servers may share them.
 	Metrics *Metrics
 }

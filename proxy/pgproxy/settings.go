@@ -42,6 +42,7 @@ func newSettings(c Config) (*settings, error) {
 		ClaimWait: c.ClaimWait, Evict: c.Evict,
 		IdleInTransaction: c.IdleInTransaction,
 		MaxMessage:        c.MaxMessage,
+		LogStatements:     c.LogStatements,
 		Cancel:            func(ctx context.Context, secret []byte) error { return handshake.Cancel(ctx, &s.handshake, secret) },
 		Metrics:           &c.Metrics.relay,
 	}

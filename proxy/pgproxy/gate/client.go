@@ -118,6 +118,7 @@ func (m *Machine) before(p Prefix, sync bool) {
 	if p == 0 {
 		return
 	}
+	m.number++
 	n, prepares := 0, !m.prepared
 	if prepares {
 		n = 2 * OwnStatements
@@ -138,7 +139,7 @@ func (m *Machine) before(p Prefix, sync bool) {
 	case p&Begin != 0 && !sync:
 		wrap = opened
 	}
-	m.replies.push(reply{kind: ours, n: n, sync: sync, prepares: prepares, wrap: wrap, rollback: p&(Leave|Begin) != 0 || m.batch.wrapped})
+	m.replies.push(reply{kind: ours, number: m.number, n: n, sync: sync, prepares: prepares, wrap: wrap, rollback: p&(Leave|Begin) != 0 || m.batch.wrapped})
 }
 
 // sync ends a batch.
@@ -154,7 +155,7 @@ func (m *Machine) sync() Verdict {
 	}
 	v := Verdict{}
 	b := &m.batch
-	r := reply{kind: syncReply, number: m.sent, rollback: m.leaveFailed}
+	r := reply{kind: syncReply, before: m.sent, rollback: m.leaveFailed}
 	m.leaveFailed = false
 	if b.wrapped && !m.skipping && b.at == block {
 		v.Before = End
@@ -172,7 +173,7 @@ func (m *Machine) sync() Verdict {
 
 // endBatch ends a batch with a boundary of that kind.
 func (m *Machine) endBatch(uncertain bool, kind replyKind) {
-	m.replies.push(reply{kind: kind})
+	m.replies.push(reply{kind: kind, number: m.number})
 	m.endBatchState(uncertain)
 }
 

@@ -10,6 +10,13 @@ import (
 // failed takes an ErrorResponse.
 func (m *Machine) failed(body []byte) Answer {
 	r := m.replies.first()
+	number := r.number
+	a := m.failure(r, body)
+	a.Number = number
+	return a
+}
+
+func (m *Machine) failure(r *reply, body []byte) Answer {
 	switch r.kind {
 	case query, wrapped:
 		m.copyIn, m.wrapFailed = false, r.kind == wrapped

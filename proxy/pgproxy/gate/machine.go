@@ -137,6 +137,7 @@ type Machine struct {
 	earlier  int  // of which so many were before the current batch
 	mistrust bool // a portal may not be what the client last bound under its name
 	replies  queue
+	number   uint64 // of the last message that something went in front of
 	sent     uint64 // boundaries
 	answered uint64
 	// skipping: the server leaves out what comes up to the next Sync, which has
@@ -224,6 +225,10 @@ func (m *Machine) Wrapped() bool {
 // Answered reports whether all has been answered that Flush makes the server
 // answer.
 func (m *Machine) Answered() bool { return m.replies.size == 0 || m.skipping || m.copyIn }
+
+// Number is that of the last message that something went in front of: they are
+// counted.
+func (m *Machine) Number() uint64 { return m.number }
 
 // InBlock reports whether the session idles inside of a transaction.
 func (m *Machine) InBlock() bool { return m.replies.boundaries == 0 && !m.batch.began && m.at != idle }

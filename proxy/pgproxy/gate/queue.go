@@ -14,7 +14,9 @@ type reply struct {
 	prepares bool
 	// wrap says whether the block of the proxy's own is open behind it.
 	wrap wrapping
-	// number is how many boundaries were sent before this one, of a Sync.
+	// before is how many boundaries were sent before this one, of a Sync.
+	before uint64
+	// number is that of the message, of what goes around one.
 	number uint64
 }
 
@@ -145,7 +147,7 @@ func (q *queue) dropSyncs(before uint64) (dropped uint64) {
 	kept := 0
 	for i := range q.size {
 		r := *q.at(i)
-		if r.kind == syncReply && r.number < before {
+		if r.kind == syncReply && r.before < before {
 			q.boundaries--
 			dropped++
 			continue

@@ -9,6 +9,8 @@ import (
 type Answer struct {
 	Do   AnswerDo
 	Then Then
+	// Number is that of the message that was refused, of Strip.
+	Number uint64
 }
 
 // AnswerDo is what to do with a message of the server's.

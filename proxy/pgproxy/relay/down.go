@@ -203,7 +203,7 @@ func (s *session) carry(r *replies, rest []byte, got int, answer gate.Answer) {
 		r.to += copy(rest[r.to:], message)
 	case gate.Drop:
 	case gate.Strip:
-		stripped := s.refused(message[pgwire.HeaderSize:])
+		stripped := s.refused(message[pgwire.HeaderSize:], answer.Number)
 		if len(stripped) > len(message) {
 			r.insert = stripped
 			break

@@ -14,14 +14,15 @@ import (
 
 // Keys of log lines.
 const (
-	keyError    = "error"
-	keyCode     = "code"
-	keyReason   = "reason"
-	keyMark     = "mark"
-	keyDetail   = "detail"
-	keyResource = "resource"
-	keyNumber   = "number"
-	keyTook     = "took"
+	keyError     = "error"
+	keyCode      = "code"
+	keyReason    = "reason"
+	keyMark      = "mark"
+	keyDetail    = "detail"
+	keyResource  = "resource"
+	keyNumber    = "number"
+	keyTook      = "took"
+	keyStatement = "statement"
 )
 
 // coresPerLoop: a core relays more than another one's worth of backends can
@@ -43,6 +44,8 @@ type Config struct {
 	IdleInTransaction time.Duration
 	// MaxMessage is the largest statement, in bytes, that is looked at.
 	MaxMessage int
+	// LogStatements has a refusal logged with the text of what was refused.
+	LogStatements bool
 	// Cancel has the server cancel what runs in the session that it gave a secret,
 	// the body of BackendKeyData, and waits until it has dealt with that. An error
 	// says that the server cannot be reached.

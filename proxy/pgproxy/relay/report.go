@@ -21,9 +21,18 @@ func (s *session) count(v gate.Verdict) {
 	}
 }
 
-// refused reports the refusal of a statement, and returns it as the client gets
-// it: without the line that says where the check was called.
-func (s *session) refused(body []byte) []byte {
+// remember keeps the text of a message, if refusals are to be logged with it.
+func (s *session) remember(kind byte, body []byte, v gate.Verdict) {
+	number := uint64(0)
+	if v.Before != 0 {
+		number = s.machine.Number()
+	}
+	s.texts.forward(kind, body, number)
+}
+
+// refused reports the refusal of the message of that number, and returns it as the
+// client gets it: without the line that says where the check was called.
+func (s *session) refused(body []byte, number uint64) []byte {
 	if !s.own.Fenced {
 		return unfenced(body)
 	}
@@ -34,7 +43,11 @@ func (s *session) refused(body []byte) []byte {
 			resource = tokens[0].Resource
 		}
 		s.Config.Metrics.Refused(known.Reason.Error(), resource)
-		withDetail(s.Log, pgwire.FieldOf(body, pgwire.Detail)).Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message))
+		log := withDetail(s.Log, pgwire.FieldOf(body, pgwire.Detail))
+		if text := s.texts.refused(number); text != "" {
+			log = log.With(keyStatement, text)
+		}
+		log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message))
 	}
 	return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
 }

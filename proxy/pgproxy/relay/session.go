@@ -53,6 +53,7 @@ type session struct {
 	over     bool   // nothing more may be sent to the server
 	closing  bool   // up has ended: the client is given time to read what it was sent
 	token    string // as it was last resolved
+	texts    *texts // nil if none is to be logged
 
 	wake chan struct{} // has an element when what up waits for may have come
 }
@@ -71,6 +72,7 @@ func (r *Relay) Serve(ctx context.Context, l *Link, drain <-chan struct{}) error
 		toClient: stream.NewLossySink(l.Client), toServer: stream.NewSink(l.Server),
 		own:     own.New(randomSuffix()),
 		machine: gate.New(l.Config.Untokened),
+		texts:   newTexts(l.Config.LogStatements),
 		wake:    make(chan struct{}, 1),
 	}
 	sn.watchClient()

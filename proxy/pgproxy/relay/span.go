@@ -70,6 +70,7 @@ func (s *session) judge(rest []byte) span {
 			break
 		}
 		s.surround(&sp, rest, end, prepared)
+		s.remember(kind, body, sp.verdict)
 		sp.to = min(end, len(rest))
 		sp.open = end - sp.to
 		if sp.over = kind == 'X'; sp.over {
