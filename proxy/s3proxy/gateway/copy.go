@@ -57,7 +57,7 @@ func (x *exchange) copyObject() error {
 			made, err = x.copyFrom(token, dst, from, &info)
 		}
 		if err != nil {
-			return nil, sourceError(err)
+			return nil, sourceError(x.unmet(err, token, o.IfMatch))
 		}
 		return s3xml.CopyObject{LastModified: time.Now(), ETag: shownETag(made.ETag)}, nil
 	})

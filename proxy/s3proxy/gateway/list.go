@@ -34,13 +34,14 @@ func (x *exchange) listObjectsV2() error {
 	q := x.target.Query
 	r := s3xml.ListObjectsV2{
 		Name: x.target.Bucket, Prefix: q.Get("prefix"), Delimiter: q.Get("delimiter"),
-		StartAfter: q.Get("start-after"), Continuation: q.Get("continuation-token"),
+		StartAfter: q.Get("start-after"),
 	}
-	if q.Has("continuation-token") && r.Continuation == "" {
-		return badContinuation("")
+	continuation := q.Get("continuation-token")
+	if q.Has("continuation-token") { // an empty one begins at the front, as on S3
+		r.Continuation = &continuation
 	}
 	page, most, encoding, err := x.list(s3store.PageOptions{
-		Prefix: r.Prefix, Delimiter: r.Delimiter, StartAfter: r.StartAfter, Continuation: r.Continuation,
+		Prefix: r.Prefix, Delimiter: r.Delimiter, StartAfter: r.StartAfter, Continuation: continuation,
 	})
 	if err != nil {
 		return err
@@ -48,10 +49,6 @@ func (x *exchange) listObjectsV2() error {
 	r.MaxKeys, r.Encoding, r.Truncated, r.Next, r.Prefixes = most, encoding, page.Truncated, page.Continuation, page.Prefixes
 	r.Objects = x.objects(page.Objects, q.Get("fetch-owner") == "true")
 	return x.xml(http.StatusOK, r)
-}
-
-func badContinuation(token string) error {
-	return header.Invalid("continuation-token", token, "The continuation token provided is incorrect")
 }
 
 // list returns the page that was asked for.
@@ -68,7 +65,7 @@ func (x *exchange) list(o s3store.PageOptions) (page s3store.Page, most int, enc
 	o.Max = max(most, 1) // none: whether there is such a bucket
 	page, err = x.store.ListPage(x.ctx(), x.listToken(o.Prefix), o)
 	if errors.Is(err, s3store.ErrContinuation) {
-		err = badContinuation(o.Continuation)
+		err = header.Invalid("continuation-token", o.Continuation, "The continuation token provided is incorrect")
 	}
 	if most == 0 {
 		page = s3store.Page{}

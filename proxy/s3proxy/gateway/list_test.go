@@ -99,7 +99,7 @@ func TestListAsServer(t *testing.T) {
 	for _, query := range []string{
 		"list-type=2", "list-type=2&prefix=dir", "list-type=2&delimiter=%2F", "list-type=2&delimiter=%2F&prefix=dir%2F",
 		"list-type=2&max-keys=0", "list-type=2&max-keys=3", "list-type=2&max-keys=3&delimiter=%2F", "list-type=2&max-keys=100000",
-		"list-type=2&start-after=dir", "list-type=2&start-after=dir%2F1&delimiter=%2F", "list-type=2&encoding-type=url",
+		"list-type=2&start-after=dir", "list-type=2&continuation-token=", "list-type=2&start-after=dir%2F1&delimiter=%2F", "list-type=2&encoding-type=url",
 		"list-type=2&encoding-type=url&delimiter=%2F&prefix=a", "list-type=2&prefix=none", "list-type=2&delimiter=b",
 		"", "prefix=dir", "delimiter=%2F", "delimiter=%2F&max-keys=8", "max-keys=0", "max-keys=2&marker=dir%2F1", "encoding-type=url&marker=a",
 	} {
@@ -191,7 +191,7 @@ func TestListArguments(t *testing.T) {
 	p := s.proxy(t)
 	for _, query := range []string{
 		"list-type=2&max-keys=-1", "list-type=2&max-keys=x", "list-type=2&max-keys=99999999999", "list-type=2&encoding-type=base64",
-		"list-type=2&continuation-token=", "list-type=2&continuation-token=!", "max-keys=1e3", "encoding-type=x",
+		"list-type=2&continuation-token=!", "max-keys=1e3", "encoding-type=x",
 		"uploads&max-uploads=-1", "uploads&max-uploads=x", "uploads&encoding-type=x",
 	} {
 		p.do(t, http.MethodGet, "?"+query, "", nil).expect(t, query, http.StatusBadRequest, "InvalidArgument")

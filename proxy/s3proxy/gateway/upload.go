@@ -157,12 +157,26 @@ func (x *exchange) completeUpload() error {
 			return nil, e
 		}
 		if err != nil {
-			return nil, err
+			return nil, x.unmet(err, token, o.IfMatch)
 		}
 		return s3xml.CompleteUpload{
 			Location: x.location(), Bucket: x.target.Bucket, Key: x.target.Key, ETag: shownETag(info.ETag),
 		}, nil
 	})
+}
+
+// unmet is the error of a write whose condition did not hold: where there was
+// nothing to match S3 says just that.
+func (x *exchange) unmet(err error, token guard.Token, ifMatch string) error {
+	if ifMatch == "" || !errors.Is(err, s3store.ErrPrecondition) {
+		return err
+	}
+	if _, absent := x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{}); errors.Is(absent, s3store.ErrNotFound) {
+		e := refusal.New(refusal.NoSuchKey, "The specified key does not exist.")
+		e.Cause = err
+		return e
+	}
+	return err
 }
 
 // measure holds the parts against the size of the object, if the client says

@@ -37,21 +37,26 @@ func (l ListObjects) appendTo(b builder) builder {
 // ListObjectsV2 is a page of a listing of version 2.
 type ListObjectsV2 struct {
 	Name, Prefix, StartAfter string
-	// Continuation is the token that the page was asked for with, and Next that
-	// of the page behind it; "" for none.
-	Continuation, Next string
-	MaxKeys            int
-	Delimiter          string
-	Encoding           Encoding
-	Truncated          bool
-	Objects            []Object
-	Prefixes           []string
+	// Continuation is the token that the page was asked for with, perhaps an
+	// empty one; nil for none.
+	Continuation *string
+	// Next is that of the page behind it; "" for none.
+	Next      string
+	MaxKeys   int
+	Delimiter string
+	Encoding  Encoding
+	Truncated bool
+	Objects   []Object
+	Prefixes  []string
 }
 
 func (l ListObjectsV2) appendTo(b builder) builder {
 	e := l.Encoding
-	b = b.root("ListBucketResult").text("Name", l.Name).text("Prefix", e.apply(l.Prefix)).some("StartAfter", e.apply(l.StartAfter)).
-		some("ContinuationToken", l.Continuation).some("NextContinuationToken", l.Next).
+	b = b.root("ListBucketResult").text("Name", l.Name).text("Prefix", e.apply(l.Prefix)).some("StartAfter", e.apply(l.StartAfter))
+	if l.Continuation != nil {
+		b = b.text("ContinuationToken", *l.Continuation)
+	}
+	b = b.some("NextContinuationToken", l.Next).
 		number("KeyCount", int64(len(l.Objects)+len(l.Prefixes))).number("MaxKeys", int64(l.MaxKeys))
 	return b.page(e, l.Delimiter, l.Truncated, l.Objects, l.Prefixes).close("ListBucketResult")
 }

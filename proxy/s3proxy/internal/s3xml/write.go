@@ -97,7 +97,8 @@ type Encoding string
 const (
 	// EncodingNone: as they are.
 	EncodingNone Encoding = ""
-	// EncodingURL: percent-encoded, blanks as "+"; "/" and "*" are kept.
+	// EncodingURL: percent-encoded, all but letters, digits and "-_./*". A blank is
+	// %20, which every client decodes.
 	EncodingURL Encoding = "url"
 )
 
@@ -110,8 +111,6 @@ func (e Encoding) apply(text string) string {
 		switch c := text[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_./*", c) >= 0:
 			out = append(out, c)
-		case c == ' ':
-			out = append(out, '+')
 		default:
 			out = append(out, '%')
 			at := len(out)

@@ -30,6 +30,7 @@ func TestGolden(t *testing.T) {
 		{Key: "k", LastModified: at, ETag: "f-2", Size: 1 << 40, Owner: &owner, StorageClass: "GLACIER"},
 	}
 	prefixes := []string{"p q/", "r/"}
+	continued := "c+/="
 	for name, d := range map[string]Document{
 		"error": Error{
 			Code: "AuthorizationHeaderMalformed", Message: "a < b", Resource: "/b/" + awkward, RequestID: "R1",
@@ -63,7 +64,7 @@ func TestGolden(t *testing.T) {
 			Name: "b", Prefix: "p q", StartAfter: "a b", MaxKeys: 1000, Delimiter: "/", Objects: objects, Prefixes: prefixes,
 		},
 		"list2url": ListObjectsV2{
-			Name: "b", Prefix: "p q", StartAfter: "a b", Continuation: "c+/=", Next: "d+/=", MaxKeys: 4, Delimiter: " /",
+			Name: "b", Prefix: "p q", StartAfter: "a b", Continuation: &continued, Next: "d+/=", MaxKeys: 4, Delimiter: " /",
 			Encoding: EncodingURL, Truncated: true, Objects: objects, Prefixes: prefixes,
 		},
 		"list2empty": ListObjectsV2{Name: "b", MaxKeys: 0},
