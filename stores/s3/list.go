@@ -148,7 +148,7 @@ func (s *Store) unfenced(key string) bool {
 
 // allUnfenced reports whether no key under prefix is the store's business.
 func (s *Store) allUnfenced(prefix string) bool {
-	return s.unfenced(prefix) && !slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(p, prefix) })
+	return s.unfenced(prefix) && !layout.HasReserved(prefix) && !slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(p, prefix) })
 }
 
 // lookAt looks at what a listing does not tell, several entries at once: whether

@@ -75,13 +75,21 @@ func (s *Store) listPage(ctx context.Context, token guard.Token, o PageOptions) 
 	}
 	q := listing.Query{Prefix: o.Prefix, Delimiter: o.Delimiter, After: o.StartAfter, V1: o.V1}
 	if o.Continuation != "" {
-		b, err := base64.RawURLEncoding.DecodeString(o.Continuation)
-		if err != nil || len(b) < 2 || b[0] != continuation {
-			return Page{}, ErrContinuation
+		if q.After, err = continued(o.Continuation); err != nil {
+			return Page{}, err
 		}
-		q.After, q.V1 = string(b[1:]), true
+		q.V1 = true
 	}
 	return s.fillPage(ctx, g, q, o.Max)
+}
+
+// continued returns where a continuation token goes on.
+func continued(token string) (string, error) {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(b) < 2 || b[0] != continuation {
+		return "", ErrContinuation
+	}
+	return string(b[1:]), nil
 }
 
 const (

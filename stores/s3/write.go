@@ -154,7 +154,7 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 		}
 	case errors.Is(err, errSpent):
 		return err
-	case request.IsStatus(err, http.StatusConflict), request.IsStatus(err, http.StatusPreconditionFailed), request.IsCode(err, minio.NoSuchUpload), errors.Is(err, errNotThere):
+	case request.IsConflict(err), request.IsStatus(err, http.StatusPreconditionFailed), request.IsCode(err, minio.NoSuchUpload), errors.Is(err, errNotThere):
 		// Somebody was there at the same moment, and came to nothing; or ended
 		// the upload, as abortEmpty does.
 		if try+1 >= request.MaxConflicts {

@@ -29,6 +29,9 @@ func Reserved(key string) bool {
 	return strings.HasPrefix(key, reserved) || strings.HasPrefix(as, "/"+reserved)
 }
 
+// HasReserved reports whether keys of the fence's own start with prefix.
+func HasReserved(prefix string) bool { return strings.HasPrefix(reserved, prefix) || Reserved(prefix) }
+
 // MarkKey returns the key of the mark object of resource.
 func MarkKey(resource string) string {
 	sum := sha256.Sum256([]byte(resource))

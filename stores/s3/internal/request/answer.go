@@ -34,6 +34,21 @@ func IsCode(err error, code string) bool {
 	return ok && r.Code == code
 }
 
+// IsConflict reports whether err says that another request was there at the same
+// moment. A 409 may mean other things: that a key is a folder of files, to
+// versitygw.
+func IsConflict(err error) bool {
+	r, ok := ResponseOf(err)
+	if !ok || r.StatusCode != http.StatusConflict {
+		return false
+	}
+	switch r.Code {
+	case "ConditionalRequestConflict", "OperationAborted", "Conflict", "409 Conflict", "":
+		return true
+	}
+	return false
+}
+
 // Raced reports whether a request that was not carried out may have lost to
 // another write: the server says so, or it hung up without a word.
 func Raced(err error) bool {
