@@ -28,6 +28,9 @@ func TestAnswersAsServer(t *testing.T) {
 		status             int
 		code, why          string
 	}{
+		{method: http.MethodPut, path: "/absent", body: "x", header: header{"If-Match": `"x"`}},
+		{method: http.MethodPut, path: "/k", body: "x", header: header{"If-Match": `"x"`}},
+		{method: http.MethodPut, path: "/k", body: "x", header: header{"If-None-Match": "*"}},
 		{method: http.MethodPost, path: "/new?uploads"},
 		{method: http.MethodPost, path: "/new?uploads", header: header{"X-Amz-Tagging": "a=1", "X-Amz-Storage-Class": "STANDARD"}},
 		{method: http.MethodPut, path: "/u?partNumber=3&uploadId={id}", body: "part"},
