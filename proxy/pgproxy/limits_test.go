@@ -200,8 +200,8 @@ func pretend(ln net.Listener, accepted chan<- net.Conn) {
 					return
 				}
 				if _, ok := m.(*pgproto3.Execute); ok {
-					row := make([][]byte, 1+len(own.Domains()))
-					row[0] = []byte{}
+					row := make([][]byte, 2+len(own.Domains()))
+					row[0], row[1] = []byte{}, []byte("read committed")
 					b.Send(&pgproto3.DataRow{Values: row})
 				}
 				if _, ok := m.(*pgproto3.Sync); ok {

@@ -9,8 +9,8 @@ package gate
 // keeps reports whether a text names such a level.
 func keeps(text string) bool { return mentions(text, "repeatable", "serializable") }
 
-// KeepsSnapshots says that blocks of the session have such a level by default.
-func (m *Machine) KeepsSnapshots() { m.keepsByDefault = true }
+// DefaultIsolation says which level blocks of the session have by default.
+func (m *Machine) DefaultIsolation(level string) { m.keepsByDefault = keeps(level) }
 
 // locksFirst reports whether LOCK TABLE comes before the block's first snapshot.
 // Who may do nothing at all is refused before it.

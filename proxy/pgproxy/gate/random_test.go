@@ -68,7 +68,7 @@ func converse(t *testing.T, conversation []toServer, kind Kind, order *source, b
 	t.Helper()
 	r := &relay{m: newMachine(ReadOnly), b: b, kind: kind}
 	r.m.Resolved(kind)
-	r.m.KeepsSnapshots()
+	r.m.DefaultIsolation("serializable")
 	next := 0
 	for stuck := 0; r.broken == "" && b.violation == "" && stuck < 4; {
 		moved := false

@@ -21,7 +21,7 @@ func (s *session) open(ctx context.Context) error {
 	var text strings.Builder
 	domains := own.Domains()
 	text.WriteString("SELECT coalesce(pg_catalog.current_setting('fence.token', true), ''), " +
-		"pg_catalog.current_setting('default_transaction_isolation') IN ('repeatable read', 'serializable')")
+		"pg_catalog.current_setting('default_transaction_isolation')")
 	for _, domain := range domains {
 		fmt.Fprintf(&text, ", pg_catalog.to_regtype('fence.%s')::pg_catalog.oid", domain)
 	}
@@ -29,15 +29,13 @@ func (s *session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.err != nil || len(e.rows) != 1 || len(e.rows[0]) != 2+len(domains) {
+	if e.err != nil || len(e.rows) != 1 || len(e.rows[0]) != 2+len(domains) || e.rows[0][0] == nil || e.rows[0][1] == nil {
 		return fmt.Errorf("look up the fence: %w", orUnexpected(e.err))
 	}
 	token := *e.rows[0][0]
-	if keeps := e.rows[0][1]; keeps != nil && *keeps == "t" {
-		s.mu.Lock()
-		s.machine.KeepsSnapshots()
-		s.mu.Unlock()
-	}
+	s.mu.Lock()
+	s.machine.DefaultIsolation(*e.rows[0][1])
+	s.mu.Unlock()
 	if s.own.OIDs, s.own.Fenced = oidsOf(e.rows[0][2:]); !s.own.Fenced && (token != "" || s.Config.Untokened != gate.Allow) {
 		return refusal.Unfenced(s.Database)
 	}

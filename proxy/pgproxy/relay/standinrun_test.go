@@ -95,7 +95,7 @@ func (s *standIn) selects(text string, p *portal, most int, by byte) bool {
 	}
 	switch {
 	case strings.HasPrefix(text, "SELECT coalesce("):
-		values := []string{s.token}
+		values := []string{s.token, "read committed"}
 		for i := range own.Domains() {
 			values = append(values, strconv.Itoa(domainOID+i))
 		}
