@@ -43,13 +43,23 @@ func (s *session) refused(body []byte, number uint64) []byte {
 			resource = tokens[0].Resource
 		}
 		s.Config.Metrics.Refused(known.Reason.Error(), resource)
-		log := withDetail(s.Log, pgwire.FieldOf(body, pgwire.Detail))
+		log := withDetail(s.Log, detailOf(body))
 		if text := s.texts.refused(number); text != "" {
 			log = log.With(keyStatement, text)
 		}
 		log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message))
 	}
 	return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+}
+
+// detailOf is the detail of a refusal. If the token was refused when it was looked
+// up, it comes behind the hint: see (*serverError).refusal.
+func detailOf(body []byte) string {
+	detail := pgwire.FieldOf(body, pgwire.Detail)
+	if detail == "" {
+		_, detail, _ = strings.Cut(pgwire.FieldOf(body, pgwire.Hint), "\n")
+	}
+	return detail
 }
 
 // withDetail is log with the detail of a refusal, if it has one: the mark, or whom

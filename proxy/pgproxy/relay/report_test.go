@@ -22,3 +22,19 @@ func TestDetailInTheLog(t *testing.T) {
 		}
 	}
 }
+
+// Also if the token was refused when it was looked up.
+func TestDetailBehindHint(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		"SERROR\x00CTK001\x00Mstale\x00Dmark: writer=34\x00HAcquire it again.\x00\x00",
+		"SERROR\x00CTK001\x00Mstale\x00HAcquire it again.\nmark: writer=34\x00\x00",
+	} {
+		if got := detailOf([]byte(body)); got != "mark: writer=34" {
+			t.Errorf("of %q it is %q", body, got)
+		}
+	}
+	if got := detailOf([]byte("SERROR\x00CTK007\x00Munfenced\x00HSend it alone.\x00\x00")); got != "" {
+		t.Errorf("without one it is %q", got)
+	}
+}
