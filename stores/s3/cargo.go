@@ -55,6 +55,7 @@ func (c *single) send(ctx context.Context, h layout.Header, cond layout.Conditio
 	}
 	defer r.Close()
 	opts := c.opts
+	opts.DisableContentSha256 = c.store.config.UnsignedPayload
 	request.Condition(&opts, cond)
 	ctx, w := request.Watch(ctx)
 	size := int64(len(front)) + c.payload.Size()

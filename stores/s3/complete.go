@@ -52,10 +52,14 @@ func (s *Store) completeUpload(ctx context.Context, token guard.Token, key, id s
 	if state.Header == opened.Header {
 		return minio.UploadInfo{Bucket: s.config.Bucket, Key: key, ETag: state.ETag, Size: info.Size, LastModified: info.LastModified, VersionID: info.VersionID}, nil
 	}
+	plain := make([]minio.CompletePart, len(list))
+	for i, p := range list { // checksums of the caller's are not those of part 1
+		plain[i] = minio.CompletePart{PartNumber: p.PartNumber, ETag: strings.Trim(p.ETag, `"`)}
+	}
 	w := &write{
 		store: s, grant: g, key: key, header: opened.Header,
 		wish:  layout.Wish{IfMatch: strings.Trim(o.IfMatch, `"`), IfAbsent: o.IfNoneMatch != "", Legacy: s.config.Legacy},
-		cargo: &completion{Upload: parts.Upload{Bucket: s.parts, Key: key, ID: opened.Upstream}, store: s, list: list},
+		cargo: &completion{Upload: parts.Upload{Bucket: s.parts, Key: key, ID: opened.Upstream}, store: s, list: plain},
 	}
 	return w.run(ctx)
 }

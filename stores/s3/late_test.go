@@ -214,7 +214,10 @@ func TestLostToAnOlderWrite(t *testing.T) {
 		late.Abandon()
 		<-done
 		_, err := current.Put(ctx, writer(34), "k", strings.NewReader("A+"), 2, PutOptions{})
-		expect(t, "write after a read that is out of date", err, ErrConflict, guard.NotApplied)
+		expect(t, "write after a read that is out of date", err, ErrOlderWrite, guard.NotApplied)
+		if !errors.Is(err, ErrConflict) {
+			t.Errorf("it is no conflict: %v", err)
+		}
 		expectValue(t, current, writer(34), "k", "B")
 		mustPut(t, current, writer(34), "k", "B+")
 	})

@@ -133,8 +133,13 @@ func (e *env) stored(tb testing.TB, key string) ([]byte, layout.Header) {
 
 func (e *env) putBare(tb testing.TB, key, value string) {
 	tb.Helper()
+	e.putBareTagged(tb, key, value, nil)
+}
+
+func (e *env) putBareTagged(tb testing.TB, key, value string, tags map[string]string) {
+	tb.Helper()
 	// An empty payload that is signed in chunks has a chunk that minio-go does not announce.
-	o := minio.PutObjectOptions{ContentType: "text/plain", DisableContentSha256: value == ""}
+	o := minio.PutObjectOptions{ContentType: "text/plain", DisableContentSha256: value == "", UserTags: tags}
 	_, err := e.bare.PutObject(tb.Context(), e.bucket, key, bytes.NewReader([]byte(value)), int64(len(value)), o)
 	if err != nil {
 		tb.Fatal(err)

@@ -16,9 +16,9 @@ import (
 const (
 	// Most is how many parts an upload may have.
 	Most = 10000
-	// MinSize and MaxSize bound the size of a part in bytes; the last one may be
-	// smaller.
+	// MinSize is the least size of a part in bytes, but for the last one.
 	MinSize = 5 << 20
+	// MaxSize is the largest.
 	MaxSize = 5 << 30
 )
 

@@ -14,6 +14,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"strings"
 
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
@@ -56,7 +57,7 @@ func Seal(secret []byte, bucket, key string, id ID) string {
 // Open returns what is sealed in text; ErrBad if it is not for that object.
 func Open(secret []byte, bucket, key, text string) (ID, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) <= 1+macSize {
+	if err != nil || len(b) <= 1+macSize || strings.ContainsAny(text, "\r\n") { // those base64 passes over
 		return ID{}, ErrBad
 	}
 	b, mac := b[:len(b)-macSize], b[len(b)-macSize:]

@@ -1,0 +1,146 @@
+package s3store
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+)
+
+func expectTags(tb testing.TB, s *Store, token guard.Token, key string, want map[string]string) {
+	tb.Helper()
+	if got, err := s.Tags(tb.Context(), token, key); err != nil || !maps.Equal(got, want) {
+		tb.Errorf("tags of %s: %v, %v, want %v", key, got, err, want)
+	}
+}
+
+// Tags stay with an object whatever is done to it, but for a new payload.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		ctx := t.Context()
+		tags := map[string]string{"colour": "blue", "a b": "c+d"}
+		value := strings.Repeat("v", 1000)
+		before, err := e.store.Put(ctx, writer(33), "k", strings.NewReader(value), 1000, PutOptions{
+			UserTags: tags, ContentType: "text/plain", UserMetadata: map[string]string{"m": "n"}, CacheControl: "no-store",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectTags(t, e.store, writer(33), "k", tags)
+
+		other := map[string]string{"colour": "red"}
+		after, err := e.store.SetTags(ctx, writer(33), "k", other)
+		if err != nil || after.ETag == before.ETag || after.Size != 1000 {
+			t.Fatal(after, err)
+		}
+		expectTags(t, e.store, writer(33), "k", other)
+		info, err := e.store.Stat(ctx, writer(33), "k", GetOptions{})
+		if err != nil || info.ETag != after.ETag || info.ContentType != "text/plain" || info.UserMetadata["M"] != "n" || info.Metadata.Get("Cache-Control") != "no-store" {
+			t.Errorf("after tagging: %+v, %v", info, err)
+		}
+		expectValue(t, e.store, writer(33), "k", value)
+
+		for key, dst := range map[string]CopyDest{
+			"copy": {}, "metadata replaced": {ReplaceMetadata: true},
+			"tags replaced": {ReplaceTags: true, PutOptions: PutOptions{UserTags: tags}}, "tags dropped": {ReplaceTags: true},
+		} {
+			dst.Key = key
+			if _, err := e.store.Copy(ctx, writer(33), dst, CopySource{Key: "k"}); err != nil {
+				t.Fatal(err)
+			}
+			want := other
+			if dst.ReplaceTags {
+				want = dst.PutOptions.UserTags
+			}
+			expectTags(t, e.store, writer(33), key, want)
+		}
+
+		mustClaim(t, e.store, writer(34))
+		_, err = e.store.SetTags(ctx, writer(33), "k", tags)
+		expect(t, "stale tags", err, guard.ErrStale, guard.Refused)
+		expectTags(t, e.store, writer(34), "k", other)
+		if _, err := e.store.SetTags(ctx, writer(34), "k", nil); err != nil {
+			t.Error(err)
+		}
+		expectTags(t, e.store, writer(34), "k", nil)
+		if err := e.store.Delete(ctx, writer(34), "k", DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		for _, key := range []string{"k", "nothing"} {
+			_, err = e.store.Tags(ctx, writer(34), key)
+			expect(t, "tags of what is not there", err, ErrNotFound, guard.Unknown)
+			_, err = e.store.SetTags(ctx, writer(34), key, tags)
+			expect(t, "tagging of what is not there", err, ErrNotFound, guard.NotApplied)
+		}
+	})
+}
+
+// Framing an object keeps its tags.
+func TestRewriteKeepsTags(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		legacy := e.newStore(t, Config{Legacy: true})
+		tags := map[string]string{"colour": "blue"}
+		e.putBareTagged(t, "k", "abc", tags)
+		expectTags(t, legacy, writer(33), "k", tags)
+		if err := e.store.Frame(t.Context(), writer(33), "", nil); err != nil {
+			t.Fatal(err)
+		}
+		expectTags(t, e.store, writer(33), "k", tags)
+		other := writer(1)
+		other.Resource = "invoices"
+		if err := e.store.Rebind(t.Context(), other, "", "orders", nil); err != nil {
+			t.Fatal(err)
+		}
+		expectTags(t, e.store, other, "k", tags)
+	})
+}
+
+// Tags that are read while another write replaces the object are not taken for
+// those of what was read.
+func TestTagsOfAnotherState(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		direct, err := New(s.Client(t), Config{Bucket: e.bucket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(value string) {
+			t.Helper()
+			_, err := direct.Put(t.Context(), writer(33), "k", strings.NewReader(value), int64(len(value)), PutOptions{UserTags: map[string]string{"of": value}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("one")
+		mustClaim(t, e.store, writer(33))
+		tagging := func(r s3link.Request) bool { return r.Query.Has("tagging") && r.Header.Get("X-Amz-Tagging") == "" }
+		held := e.link.Hold(tagging, 1)
+		done := make(chan error, 1)
+		go func() {
+			_, err := e.store.Copy(t.Context(), writer(33), CopyDest{Key: "copy"}, CopySource{Key: "k"})
+			done <- err
+		}()
+		<-held.Taken()
+		put("two")
+		held.Abandon()
+		if err := <-done; err == nil || guard.OutcomeOf(err) != guard.NotApplied {
+			t.Errorf("copy whose tags are not told: %v (%v)", err, guard.OutcomeOf(err))
+		}
+		e.link.Answer(tagging, 1, http.StatusNotFound, "NoSuchTagSet")
+		if _, err := e.store.SetTags(t.Context(), writer(33), "k", nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
