@@ -54,6 +54,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.left()
 	g.metrics.InFlight.Inc()
 	defer g.metrics.InFlight.Dec()
+	if r.ContentLength == 0 && r.Header.Get("Expect") != "" && r.ProtoAtLeast(1, 1) {
+		// net/http asks nobody for no bytes. But botocore then reads the next
+		// answer on the connection wrongly, and waits for more of it until it
+		// gives up.
+		w.WriteHeader(http.StatusContinue)
+	}
 	x := g.begin(w, r)
 	defer x.end()
 	if err := x.serve(); err != nil {
