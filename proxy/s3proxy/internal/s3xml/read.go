@@ -114,7 +114,7 @@ func walk(d *xml.Decoder, name string, start func(path string) error, field func
 				return err
 			}
 		case xml.CharData:
-			if len(path) == 0 && strings.TrimSpace(string(t)) != "" {
+			if len(path) == 0 && strings.TrimSpace(strings.TrimPrefix(string(t), "\uFEFF")) != "" { // a mark of UTF-8 is none
 				return malformed("text outside of %s", name)
 			}
 			text.Write(t)
