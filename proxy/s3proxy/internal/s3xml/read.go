@@ -114,10 +114,11 @@ func walk(d *xml.Decoder, name string, start func(path string) error, field func
 				return err
 			}
 		case xml.CharData:
-			if len(path) == 0 && strings.TrimSpace(strings.TrimPrefix(string(t), "\uFEFF")) != "" { // a mark of UTF-8 is none
+			if len(path) > 0 {
+				text.Write(t)
+			} else if strings.TrimSpace(strings.TrimPrefix(string(t), "\uFEFF")) != "" { // a mark of UTF-8 is none
 				return malformed("text outside of %s", name)
 			}
-			text.Write(t)
 		case xml.EndElement: // the decoder has seen that it is the right one
 			if !leaf && strings.TrimSpace(text.String()) != "" {
 				return malformed("text beside elements")
