@@ -15,6 +15,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv/shiftclock"
 )
 
 // RedisAddrEnv names a running Redis to use: host:port, without a password.
@@ -27,6 +29,8 @@ type RedisServer struct {
 	dir  string
 	args []string
 	proc *process
+
+	clock *shiftclock.Clock // nil if it has none of its own
 }
 
 // RedisConfig says how a private Redis differs from the shared one.
@@ -34,6 +38,8 @@ type RedisConfig struct {
 	// Persist makes it log every write to disk before it answers; without,
 	// a restart forgets everything.
 	Persist bool
+	// Clock lets ShiftClock shift what the server takes for the time.
+	Clock bool
 	// ReplicaOf is the host:port of its primary, perhaps of a Link to it.
 	ReplicaOf string
 	// Settings are further lines of redis.conf, by name.
@@ -122,6 +128,9 @@ func launchRedis(c RedisConfig) (*RedisServer, func(), error) {
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.Clock {
+		return launchShifted(bin, c)
 	}
 	for attempt := 1; ; attempt++ {
 		s, stop, err := tryRedis(bin, c.args(), (*RedisServer).pong)

@@ -137,3 +137,26 @@ func TestLinkReadsRedis(t *testing.T) {
 		}
 	}
 }
+
+func TestShiftedRedis(t *testing.T) {
+	t.Parallel()
+	s := testenv.StartRedis(t, testenv.RedisConfig{Clock: true})
+	client := s.Client(t)
+	ahead := func() time.Duration {
+		at, err := client.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Until(at)
+	}
+	for _, shift := range []time.Duration{0, time.Hour, -time.Hour, 0} {
+		s.ShiftClock(t, shift)
+		if got := ahead(); got < shift-time.Minute || got > shift+time.Minute {
+			t.Errorf("shifted by %v it is %v ahead", shift, got)
+		}
+	}
+	s.Restart(t)
+	if got := ahead(); got < -time.Minute || got > time.Minute {
+		t.Errorf("started again it is %v ahead", got)
+	}
+}
