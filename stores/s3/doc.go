@@ -28,6 +28,24 @@
 //	starts from (If-Match: its ETag, or If-None-Match: *) and was decided on by
 //	the number in it. Package layout decides; docs/s3-layout.md has the bytes.
 //
+// # Uploads that several processes share
+//
+// Put uploads a large payload in parts by itself. Where the parts come from
+// outside, as to a proxy, CreateUpload, UploadPart and CompleteUpload are the same in
+// pieces, and each may run in another process with the same Config.UploadKey:
+//
+//	CreateUpload ──► id, with the header in it ──► UploadPart 1: header + payload
+//	                                               UploadPart n: payload
+//	                                               CompleteUpload: the write
+//
+// The id carries the header that the object will have, under an HMAC. So whoever
+// uploads part 1, and however often, puts the same nonce in front, and whoever
+// completes the upload recognises it: a completion whose reply was lost is
+// settled as any write's, and one that is repeated elsewhere succeeds. An upload
+// becomes an object once at most, so no nonce comes back. Parts and the
+// completion need the very token of the upload; the completion is decided by
+// what is at the key then.
+//
 // # What a write becomes
 //
 //	reply                  another look at the key        outcome
@@ -37,12 +55,15 @@
 //	body was not read      the caller's condition false   ErrPrecondition, not applied
 //	to its end             a write of the same token      sent again for the new state,
 //	                                                      or ErrConflict, not applied
-//	                       an older number                ErrConflict, not applied
+//	                       an older number                ErrOlderWrite, not applied
 //	none, or 5xx           my nonce                       applied
 //	                       unchanged                      the same sent again: at most one
 //	                                                      of the two is carried out
-//	                       an older number                ErrConflict, not applied
+//	                       an older number                ErrOlderWrite, not applied
 //	                       anything else                  unknown
+//	404 NoSuchUpload       my nonce                       applied
+//	to a CompleteUpload    absent, or an older number     NoSuchUpload, not applied
+//	                       anything else                  NoSuchUpload, unknown
 //
 // # Guarantees
 //
@@ -77,11 +98,17 @@
 //
 // # What differs from bare minio-go
 //
-//   - PutOptions and GetOptions have what can be fenced. Object lock, SSE-C, parts
-//     by number and versions are not among it.
+//   - PutOptions and GetOptions have what can be fenced. Object lock, SSE-C and
+//     versions are not among it.
+//   - SetTags, like Copy, writes the object again: S3's own names no state.
+//   - Copy keeps tags if the server tells how many there are, as S3 does.
 //   - ETags and checksums are those of the framed object. ObjectInfo has no
 //     checksums, and its ETag is never the MD5 of the payload.
 //   - Keys below .fence/ are the fence's own.
-//   - A common prefix is listed even if only tombstones are under it.
+//   - A common prefix is left out if only tombstones are under it, but not if they
+//     are more than 1000.
+//   - A store that keeps objects as files (versitygw) takes a tombstone for a file:
+//     when "a" was deleted, "a/b" is refused there, as it is while "a" exists.
+//   - An upload has a part 1, and that has 64 bytes less room.
 //   - A payload of unknown size may have at most 10,000 parts of Config.PartSize.
 package s3store

@@ -43,6 +43,9 @@ func (s *Store) uploadPart(ctx context.Context, token guard.Token, key, id strin
 	if number < 1 || number > parts.Most {
 		return none, notApplied(minio.ErrorResponse{StatusCode: 400, Code: minio.InvalidArgument, Message: "Part number must be an integer between 1 and 10000, inclusive"})
 	}
+	if err := p.Keep(); err != nil {
+		return none, notApplied(err)
+	}
 	var front []byte
 	if number == 1 {
 		front = opened.Header.Bytes()

@@ -81,6 +81,9 @@ func (s *Store) put(ctx context.Context, token guard.Token, key string, p *paylo
 			return minio.UploadInfo{}, notApplied(err)
 		}
 	}
+	if err := p.Keep(); err != nil {
+		return minio.UploadInfo{}, notApplied(err)
+	}
 	if p.Size() >= 0 && p.Size() <= s.config.PartSize {
 		if o.Checksum.IsSet() {
 			if err := p.Load(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/encrypt"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
@@ -113,7 +114,7 @@ func (s *Store) rewriteOne(ctx context.Context, token guard.Token, key string, w
 		return 0, true, err
 	}
 	p := payload.From(info.Size, func(ctx context.Context) (io.ReadCloser, error) { return s.raw(ctx, key, state) })
-	o := likeSource(PutOptions{IfMatch: state.ETag}, &info)
+	o := asItIs(PutOptions{IfMatch: state.ETag}, &info)
 	if o.UserTags, err = s.tagsOf(ctx, key, &info); err != nil {
 		return 0, false, err
 	}
@@ -122,6 +123,21 @@ func (s *Store) rewriteOne(ctx context.Context, token guard.Token, key string, w
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
 	return info.Size, true, err
+}
+
+// asItIs is likeSource for an object that is written again in its place: how it
+// is kept stays too.
+func asItIs(o PutOptions, info *minio.ObjectInfo) PutOptions {
+	o = likeSource(o, info)
+	if class := info.Metadata.Get("X-Amz-Storage-Class"); class != "STANDARD" {
+		o.StorageClass = class
+	}
+	if info.Metadata.Get("X-Amz-Server-Side-Encryption") == "aws:kms" {
+		if sse, err := encrypt.NewSSEKMS(info.Metadata.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"), nil); err == nil {
+			o.ServerSideEncryption = sse
+		}
+	}
+	return o
 }
 
 // raw reads the payload of a key in one state, whoever it belongs to.

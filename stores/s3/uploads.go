@@ -97,7 +97,11 @@ func (s *Store) listUploads(ctx context.Context, token guard.Token, o UploadsOpt
 
 // listedID is the id of an upload in a list: the server's own where the key is
 // none of the store's.
+// listedID is the server's own id where the upload is none of the store's business.
 func (s *Store) listedID(key, upstream string) string {
+	if s.unfenced(key) {
+		return upstream
+	}
 	if _, bound := s.ResourceOf(key); !bound && s.config.OnlyPrefixes {
 		return upstream
 	}

@@ -31,6 +31,9 @@ type Bucket struct {
 	own map[string]bool // ids of the uploads that are under way here
 }
 
+// maxSkew is how far the server's clock may be behind.
+const maxSkew = 5 * time.Minute
+
 func (b *Bucket) add(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,12 +78,13 @@ func (b *Bucket) Abort(ctx context.Context, key, id string) error {
 // abortEmpty ends the upload that the server may have created although its
 // reply was lost. It cannot be told from another process's on the same key that
 // has no part yet; that one is begun again, or fails with ErrConflict if its
-// payload can be read only once.
-func (b *Bucket) abortEmpty(ctx context.Context, key string) {
+// payload can be read only once. One that was begun long before ours, as by
+// the server's clock, is let alone.
+func (b *Bucket) abortEmpty(ctx context.Context, key string, sent time.Time) {
 	ctx, cancel := b.settling(ctx)
 	defer cancel()
 	err := b.Each(ctx, key, func(m minio.ObjectMultipartInfo) error {
-		if m.Key != key || b.has(m.UploadID) {
+		if m.Key != key || b.has(m.UploadID) || m.Initiated.Before(sent.Add(-maxSkew)) {
 			return nil
 		}
 		parts, err := b.Core.ListObjectParts(ctx, b.Name, key, m.UploadID, 0, 1)

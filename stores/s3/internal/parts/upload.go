@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -39,6 +40,7 @@ type Upload struct {
 
 // Create begins the upload.
 func (u *Upload) Create(ctx context.Context) error {
+	sent := time.Now()
 	watched, w := request.Watch(ctx)
 	id, err := u.Bucket.Core.NewMultipartUpload(watched, u.Bucket.Name, u.Key, u.Options)
 	if err == nil {
@@ -46,7 +48,7 @@ func (u *Upload) Create(ctx context.Context) error {
 		u.Bucket.add(id)
 	}
 	if w.Asked() > 1 || w.Reply(err, false) == layout.Lost { // there may be one that nobody knows of
-		u.Bucket.abortEmpty(ctx, u.Key)
+		u.Bucket.abortEmpty(ctx, u.Key, sent)
 	}
 	if err != nil {
 		return fmt.Errorf("create upload: %w", err)

@@ -33,7 +33,7 @@ const Small = 1 << 20
 
 var errReadOnce = errors.New("payload can be read only once")
 
-// Of returns a payload of size bytes that is read from r, -1 if it is not known.
+// Of returns a payload of size bytes that is to be read from r, -1 if it is not known.
 func Of(r io.Reader, size int64) (*Payload, error) {
 	if size < -1 {
 		return nil, fmt.Errorf("size of payload is %d", size)
@@ -49,7 +49,7 @@ func Of(r io.Reader, size int64) (*Payload, error) {
 		}
 	}
 	if p.seek == nil {
-		return p, p.keep()
+		return p, nil
 	}
 	if size < 0 {
 		end, err := p.seek.Seek(0, io.SeekEnd)
@@ -92,9 +92,10 @@ func (p *Payload) Section() *io.SectionReader {
 	return io.NewSectionReader(p.at, p.base, p.size)
 }
 
-// keep takes a small payload into memory.
-func (p *Payload) keep() error {
-	if p.size < 0 || p.size > Small {
+// Keep takes a small payload that can be read only once into memory, so that it can
+// be sent again. Until then nothing is read of it.
+func (p *Payload) Keep() error {
+	if p.once == nil || p.size < 0 || p.size > Small {
 		return nil
 	}
 	return p.Load()
