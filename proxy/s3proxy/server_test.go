@@ -78,6 +78,7 @@ func TestDrainTooLong(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	p := e.start(t)
+	put(t, p.app(t, token(33)), e.bucket, "other", "v") // so that no claim is cut
 	conn := p.dial(t)
 	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", 4<<20, carrying(t, token(33)))
 	if _, err := conn.Write(make([]byte, 2<<20)); err != nil {
@@ -153,6 +154,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	served := make(chan error)
 	go func() { served <- s.Serve(ctx, ln) }()
 	p := &proxy{Server: s, addr: ln.Addr().String()}
+	put(t, p.app(t, token(33)), e.bucket, "other", "v") // so that no claim is cut
 	conn := p.dial(t)
 	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", 4<<20, carrying(t, token(33)))
 	if _, err := conn.Write(make([]byte, 2<<20)); err != nil {

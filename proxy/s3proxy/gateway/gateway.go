@@ -1,21 +1,20 @@
 package gateway
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/upstream"
 )
 
 // Policy is what requests without a token may do.
@@ -53,16 +52,9 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Upstream is the store, and who the proxy is there.
-type Upstream struct {
-	// Host is its host:port, and Secure whether it has TLS.
-	Host   string
-	Secure bool
-	// Region, AccessKey and SecretKey are what requests are signed with.
-	Region, AccessKey, SecretKey string
-	// Transport sends them. The gateway closes its idle connections at the end.
-	Transport *http.Transport
-}
+// Upstream is the store, and who the proxy is there. The gateway closes the idle
+// connections of its transport at the end.
+type Upstream = upstream.Config
 
 // Client is somebody who may come.
 type Client struct {
@@ -89,7 +81,8 @@ type Gateway struct {
 	clients  map[string]*Client
 	verifier *sigv4.Verifier
 	handlers map[operation.Name]func(*exchange) error
-	core     minio.Core
+	store    *upstream.Upstream
+	core     minio.Core // of store
 	stores   stores
 
 	serving atomic.Int64 // requests
@@ -103,18 +96,12 @@ func New(c Config) (*Gateway, error) {
 		g.clients[c.Clients[i].AccessKey] = &c.Clients[i]
 	}
 	g.verifier = sigv4.New(sigv4.Config{Region: c.Upstream.Region, Secret: g.secret})
-	client, err := minio.New(c.Upstream.Host, &minio.Options{
-		Creds:        credentials.NewStaticV4(c.Upstream.AccessKey, c.Upstream.SecretKey, ""),
-		Secure:       c.Upstream.Secure,
-		Region:       c.Upstream.Region,
-		BucketLookup: minio.BucketLookupPath,
-		Transport:    g.upstream(),
-		MaxRetries:   1, // what may be sent again package s3store decides
-	})
+	var err error
+	g.store, err = upstream.New(c.Upstream, upstream.Metrics{Claims: c.Metrics.Claims, Seconds: c.Metrics.UpstreamSeconds})
 	if err != nil {
-		return nil, fmt.Errorf("upstream: %w", err)
+		return nil, err
 	}
-	g.core = minio.Core{Client: client}
+	g.core = g.store.Core
 	g.stores.open = g.openStore
 	return g, nil
 }
@@ -143,7 +130,10 @@ func (g *Gateway) Retire() {
 }
 
 // Rest closes the connections to the store that nobody uses.
-func (g *Gateway) Rest() { g.config.Upstream.Transport.CloseIdleConnections() }
+func (g *Gateway) Rest() { g.store.Rest() }
+
+// Probe asks the store for anything, and returns nil if it answers.
+func (g *Gateway) Probe(ctx context.Context) error { return g.store.Probe(ctx) }
 
 func (g *Gateway) left() {
 	if g.serving.Add(-1) == 0 && g.retired.Load() {

@@ -1,0 +1,2 @@
+// Package upstream is the store behind the proxy.
+package upstream

@@ -1,0 +1,97 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config is where the store is, and who the proxy is there.
+type Config struct {
+	// Host is its host:port, and Secure whether it has TLS.
+	Host   string
+	Secure bool
+	// Region, AccessKey and SecretKey are what requests are signed with.
+	Region, AccessKey, SecretKey string
+	// Transport sends them.
+	Transport *http.Transport
+}
+
+// Metrics are what is counted of requests to the store.
+type Metrics struct {
+	// Claims are the writes of marks, by result: ok, lost to another, failed.
+	Claims *prometheus.CounterVec
+	// Seconds is the time until the store began to answer, by method.
+	Seconds *prometheus.HistogramVec
+}
+
+// Upstream sends requests to the store.
+type Upstream struct {
+	// Core is minio-go's client of it.
+	Core minio.Core
+
+	config  Config
+	metrics Metrics
+}
+
+// New returns the way to a store. It asks nothing of it yet.
+func New(c Config, m Metrics) (*Upstream, error) {
+	u := &Upstream{config: c, metrics: m}
+	client, err := minio.New(c.Host, &minio.Options{
+		Creds:        credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""),
+		Secure:       c.Secure,
+		Region:       c.Region,
+		BucketLookup: minio.BucketLookupPath,
+		Transport:    u,
+		MaxRetries:   1, // what may be sent again package s3store decides
+	})
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	u.Core = minio.Core{Client: client}
+	return u, nil
+}
+
+// RoundTrip sends a request that is signed already.
+func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	begun := time.Now()
+	res, err := u.config.Transport.RoundTrip(r)
+	u.metrics.Seconds.WithLabelValues(r.Method).Observe(time.Since(begun).Seconds())
+	// A claim is one write of a mark, by package s3store.
+	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/.fence/marks/") {
+		result := "failed"
+		switch {
+		case err != nil:
+		case res.StatusCode == http.StatusOK:
+			result = "ok"
+		case res.StatusCode == http.StatusPreconditionFailed || res.StatusCode == http.StatusConflict:
+			result = "lost"
+		}
+		u.metrics.Claims.WithLabelValues(result).Inc()
+	}
+	return res, err
+}
+
+// Rest closes the connections that nobody uses.
+func (u *Upstream) Rest() { u.config.Transport.CloseIdleConnections() }
+
+// Probe asks the store for anything, and returns nil if it answers.
+func (u *Upstream) Probe(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.url("/").String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	res, err := u.config.Transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection is used again
+	return res.Body.Close()
+}
