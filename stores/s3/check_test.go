@@ -106,12 +106,13 @@ func TestRefusedBeforeThePayload(t *testing.T) {
 	e, a, _ := pair(t, testenv.S3(t))
 	id := mustCreate(t, a, writer(33))
 	mustClaim(t, a, writer(34))
+	e.link.Forget()
 	untouched := failingReader{errors.New("the payload was read")}
 	_, err := a.Put(t.Context(), writer(33), "k", untouched, 5, PutOptions{})
 	expect(t, "put", err, guard.ErrStale, guard.Refused)
 	_, err = a.UploadPart(t.Context(), writer(33), "k", id, 1, untouched, 5)
 	expect(t, "part", err, guard.ErrStale, guard.Refused)
-	if n := e.link.Count(s3link.UploadPart); n != 0 {
-		t.Errorf("%d parts were sent", n)
+	if n := e.link.Count(s3link.PutObject, s3link.UploadPart); n != 0 {
+		t.Errorf("%d payloads were sent", n)
 	}
 }
