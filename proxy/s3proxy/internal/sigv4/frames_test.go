@@ -209,3 +209,22 @@ func TestDecodedLength(t *testing.T) {
 		}
 	}
 }
+
+// TestLongChunk: a chunk that is longer than the payload is not cut, even where
+// what follows the payload looks like its end.
+func TestLongChunk(t *testing.T) {
+	t.Parallel()
+	head, _ := scribe{off: 3}.upload(unsignedTrailer, nil)
+	for body, want := range map[string]string{
+		"3\r\nabc\r\n0\r\n\r\n": "",
+		"5\r\nabc\r\n0\r\n\r\n": "IncompleteBody",
+		"5\r\nabc0\r\n\r\n":     "IncompleteBody",
+		"4\r\nabc\r\n0\r\n\r\n": "IncompleteBody",
+	} {
+		r := request(t, head, strings.NewReader(""))
+		r.Body = io.NopCloser(strings.NewReader(body))
+		if got, err := payload(at(exampleTime()), r); code(err) != want || err != nil && len(got) > 2 {
+			t.Errorf("%q: %q %v", body, got, err)
+		}
+	}
+}
