@@ -204,7 +204,8 @@ func TestAttacksStale(t *testing.T) {
 			},
 			"COMMIT by a name that is cut": {
 				named(longName+"1", "COMMIT"), query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"), nil,
-				{&pgproto3.Bind{PreparedStatement: longName + "2"}, &pgproto3.Execute{}, &pgproto3.Sync{}}, query("ROLLBACK"),
+				{&pgproto3.Bind{PreparedStatement: longName + "2"}, &pgproto3.Execute{}, &pgproto3.Sync{}},
+				query("ROLLBACK"),
 				query("BEGIN"), query("INSERT INTO t VALUES (2, 'a')"),
 				{
 					&pgproto3.Parse{Query: "COMMIT"}, &pgproto3.Bind{DestinationPortal: longName + "1"}, &pgproto3.Execute{Portal: longName + "2"},

@@ -47,7 +47,10 @@ func TestStatementsInTheLog(t *testing.T) {
 			}
 			var got []string
 			for line := range strings.Lines(log.String()) {
-				var entry struct{ Msg, Statement string }
+				var entry struct {
+					Msg       string `json:"msg"`
+					Statement string `json:"statement"`
+				}
 				if err := json.Unmarshal([]byte(line), &entry); err != nil {
 					t.Fatal(err)
 				}

@@ -1,5 +1,7 @@
 package gate
 
+import "github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
+
 // Client takes the next message of the client's: its type, and its body, of
 // which a Bind, Execute or Close needs no more than the names at its start.
 // If the answer is Forward, the message is taken as sent.
@@ -88,7 +90,7 @@ func (m *Machine) resolve(kind byte, body []byte) (v Verdict, decided bool) {
 	}
 	if kind == 'P' {
 		_, rest := name(body)
-		if st := m.classify(text(rest)); st.class != begin && !needsFence(st.class) {
+		if st := m.classify(text(rest)); st.Class != statement.Begin && !st.Class.NeedsFence() {
 			return Verdict{}, false
 		}
 	}

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"slices"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
 )
 
 // execute takes an Execute: here a transaction begins or ends.
@@ -12,13 +14,13 @@ func (m *Machine) execute(body []byte) Verdict {
 	if len(portal) != 0 {
 		var known bool
 		if st, known = m.portals[string(portal)]; !known {
-			st = plain
+			st = statement.Plain
 		}
 	}
 	if m.mistrust && !b.binds(portal) {
-		st = statement{class: doubtful, settles: true}
+		st = statement.Unknown
 	}
-	if m.noticed(st.touches) == never {
+	if m.noticed(st.Touches) == never {
 		return m.refuse(refusalTouches)
 	}
 	v := Verdict{}
@@ -29,15 +31,15 @@ func (m *Machine) execute(body []byte) Verdict {
 		}
 	}
 	wrap := asItWas
-	if b.wrapped && (st.class == commit || st.class == rollback) {
+	if b.wrapped && (st.Class == statement.Commit || st.Class == statement.Rollback) {
 		wrap = closed
 	}
 	m.follow(st)
 	b.executed = true
-	if st.touches {
+	if st.Touches {
 		m.dirty, m.unresolved, b.touched = true, "", b.at == idle
 	}
-	b.settles, b.resets, b.recodes = b.settles || st.settles, b.resets || st.class != begin, b.recodes || st.recodes
+	b.settles, b.resets, b.recodes = b.settles || st.Settles, b.resets || st.Class != statement.Begin, b.recodes || st.Recodes
 	m.before(v.Before, false)
 	m.extendedThat(wrap)
 	return v
@@ -52,25 +54,25 @@ func (b *batch) binds(portal []byte) bool {
 }
 
 // executeFenced decides what goes in front of an Execute.
-func (m *Machine) executeFenced(st statement) Verdict {
+func (m *Machine) executeFenced(st statement.Meaning) Verdict {
 	b := &m.batch
 	switch {
-	case b.doubt && st.class != free:
+	case b.doubt && st.Class != statement.Free:
 		return m.refuse(refusalDoubt)
 	case m.steered(st):
 		return m.refuse(refusalExecute)
 	case b.at == failed:
-	case b.at == block && st.class == commitChain:
+	case b.at == block && st.Class == statement.CommitChain:
 		return m.refuse(refusalChain)
-	case b.at == block && (st.class == commit || st.class == doubtful) && (!b.wrapped || m.kind == Slow):
+	case b.at == block && (st.Class == statement.Commit || st.Class == statement.Doubtful) && (!b.wrapped || m.kind == Slow):
 		b.leaves = true
 		return Verdict{Before: Leave}
-	case b.at == idle && st.class == doubtful:
+	case b.at == idle && st.Class == statement.Doubtful:
 		return m.refuse(refusalDoubt)
-	case b.at == idle && b.touched && needsFence(st.class):
+	case b.at == idle && b.touched && st.Class.NeedsFence():
 		b.touched = false // it was bound, and checked, before the token changed
 		return Verdict{Before: Enter}
-	case b.at == idle && !b.checked && st.class != begin && needsFence(st.class):
+	case b.at == idle && !b.checked && st.Class != statement.Begin && st.Class.NeedsFence():
 		// Its portal is older than the transaction, so that it cannot run, unless
 		// that is not known here.
 		b.checked = true
@@ -79,44 +81,35 @@ func (m *Machine) executeFenced(st statement) Verdict {
 	return Verdict{}
 }
 
-func needsFence(c class) bool {
-	switch c {
-	case free, begin, commit, commitChain, rollback, rollbackChain, rollbackTo:
-		return false
-	case work, procedure, apart, doubtful, unreadable:
-	}
-	return true
-}
-
 // follow moves the place where the next statement of the batch runs.
-func (m *Machine) follow(st statement) {
+func (m *Machine) follow(st statement.Meaning) {
 	b := &m.batch
 	m.isolate(st)
-	switch st.class {
-	case begin:
+	switch st.Class {
+	case statement.Begin:
 		if b.at == idle {
 			b.at, m.entered = block, false
 		}
-	case commit, rollback:
+	case statement.Commit, statement.Rollback:
 		b.at, b.checked, b.wrapped, m.entered = idle, false, false, false
-	case commitChain, rollbackChain:
+	case statement.CommitChain, statement.RollbackChain:
 		m.entered, b.checked = false, false
 		if b.at == failed {
 			b.at = block
 		}
-	case rollbackTo:
+	case statement.RollbackTo:
 		if b.at == failed {
 			b.at = block
 		}
-	case doubtful:
+	case statement.Doubtful:
 		m.entered, b.checked, b.doubt = false, false, true
-	case work, free, procedure, apart, unreadable:
-		b.checked = b.checked && (st.steady || st.class == free)
+	case statement.Work, statement.Free, statement.Procedure, statement.Apart, statement.Unreadable:
+		b.checked = b.checked && (st.Steady || st.Class == statement.Free)
 	}
-	if st.forgets {
-		m.forgetNames(st.drops)
+	if st.Forgets {
+		m.forgetNames(st.Drops)
 	}
-	if st.forgetsAll {
+	if st.ForgetsAll {
 		m.prepared = false
 	}
 }
@@ -126,7 +119,7 @@ func (m *Machine) follow(st statement) {
 func (m *Machine) forgetNames(only string) {
 	for name := range m.statements {
 		if only == "" || only == name {
-			m.statements[name] = statement{class: doubtful, settles: true}
+			m.statements[name] = statement.Unknown
 		}
 	}
 }

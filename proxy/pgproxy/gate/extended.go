@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/fenceproxy/fenceproxy/internal/sqltext"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
 )
 
 // stringOf is the text of body, which must not change while that is in use.
@@ -25,14 +26,14 @@ func (m *Machine) parse(body []byte) Verdict {
 	name, rest := keyOf(body)
 	sql := text(rest)
 	st := m.classify(sql)
-	switch m.noticed(st.touches) {
+	switch m.noticed(st.Touches) {
 	case late:
 		return Verdict{Do: Wait}
 	case never:
 		return m.refuse(refusalTouches)
 	case inTime:
 	}
-	if m.kind != Pass && foreign(name) && st != plain {
+	if m.kind != Pass && foreign(name) && st != statement.Plain {
 		return m.refuse(refusalForeign)
 	}
 	if v, decided := m.crowded(name, st); decided {
@@ -70,14 +71,14 @@ func (m *Machine) noticed(touches bool) notice {
 
 // classify reads the only statement of a Parse. If there are more the server
 // refuses it.
-func (m *Machine) classify(sql string) statement {
-	st := statement{class: free} // nothing
+func (m *Machine) classify(sql string) statement.Meaning {
+	st := statement.Meaning{Class: statement.Free} // nothing
 	for s := range sqltext.Statements(sql, m.dialect) {
-		st = classify(&s)
+		st = statement.Of(&s)
 		break
 	}
-	if m.kind != Pass && m.unsafe && !ascii(sql) {
-		st = statement{class: unreadable, settles: true}
+	if m.kind != Pass && m.unsafe && !statement.ASCII(sql) {
+		st = statement.Meaning{Class: statement.Unreadable, Settles: true}
 	}
 	return st
 }
@@ -91,9 +92,9 @@ func (m *Machine) bind(body []byte) Verdict {
 		return Verdict{Do: Wait}
 	}
 	v := Verdict{}
-	switch b := &m.batch; st.class {
-	case free, commit, commitChain, rollback, rollbackChain, rollbackTo:
-	case begin:
+	switch b := &m.batch; st.Class {
+	case statement.Free, statement.Commit, statement.CommitChain, statement.Rollback, statement.RollbackChain, statement.RollbackTo:
+	case statement.Begin:
 		switch {
 		case m.kind == Pass:
 		case b.at == idle && b.touched:
@@ -114,7 +115,7 @@ func (m *Machine) bind(body []byte) Verdict {
 }
 
 // bindWork decides what goes in front of a statement that needs the fence.
-func (m *Machine) bindWork(st statement) Verdict {
+func (m *Machine) bindWork(st statement.Meaning) Verdict {
 	b := &m.batch
 	switch {
 	case m.kind == Pass:
@@ -123,21 +124,21 @@ func (m *Machine) bindWork(st statement) Verdict {
 		return m.refuse(refusalDoubt)
 	case b.at == failed:
 		return Verdict{}
-	case st.class == unreadable:
+	case st.Class == statement.Unreadable:
 		return m.refuse(refusalEncoding)
 	case m.steered(st):
 		return m.refuse(refusalExecute)
-	case st.holds && m.thawing():
+	case st.Holds && m.thawing():
 		return m.refuse(refusalHold)
 	case b.at == block:
-		if m.entered || st.locks && m.locksFirst() {
+		if m.entered || st.Locks && m.locksFirst() {
 			return Verdict{}
 		}
 		m.entered = true
 		return Verdict{Before: m.enter()}
-	case st.class == doubtful:
+	case st.Class == statement.Doubtful:
 		return m.refuse(refusalDoubt)
-	case st.class == apart:
+	case st.Class == statement.Apart:
 		return m.refuse(refusalApart)
 	}
 	v := Verdict{}
@@ -148,7 +149,7 @@ func (m *Machine) bindWork(st statement) Verdict {
 		v.Before = m.check()
 	}
 	b.checked = true
-	if st.class == procedure || st.tame && m.thawing() {
+	if st.Class == statement.Procedure || st.Tame && m.thawing() {
 		v.Before |= Begin
 		b.at, b.wrapped, m.entered = block, true, true
 	}
@@ -165,7 +166,7 @@ func (m *Machine) refuse(refusal string) Verdict {
 }
 
 // bound says what a portal is from here on.
-func (m *Machine) bound(portal []byte, st statement) {
+func (m *Machine) bound(portal []byte, st statement.Meaning) {
 	if len(portal) == 0 {
 		m.portal, m.batch.bound = st, true
 		return
@@ -176,7 +177,7 @@ func (m *Machine) bound(portal []byte, st statement) {
 	if m.mistrust {
 		m.batch.portals = append(m.batch.portals, string(portal))
 	}
-	if was, known := m.portals[string(portal)]; known && was != st || st != plain {
+	if was, known := m.portals[string(portal)]; known && was != st || st != statement.Plain {
 		m.portals[strings.Clone(stringOf(portal))] = st
 	}
 }
@@ -185,10 +186,10 @@ func (m *Machine) bound(portal []byte, st statement) {
 func (m *Machine) close(body []byte) Verdict {
 	if len(body) > 1 && body[0] == 'S' {
 		name, _ := keyOf(body[1:])
-		if v, decided := m.crowded(name, plain); decided {
+		if v, decided := m.crowded(name, statement.Plain); decided {
 			return v
 		}
-		m.define(name, plain)
+		m.define(name, statement.Plain)
 	}
 	m.extended()
 	return Verdict{}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fenceproxy/fenceproxy/internal/pgwire"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
 )
 
 // failed takes an ErrorResponse.
@@ -107,10 +108,10 @@ func (m *Machine) doubt() {
 		}
 		if t.name == "" {
 			if m.unnamed == t.is {
-				m.unnamed = statement{class: doubtful, settles: true}
+				m.unnamed = statement.Unknown
 			}
 		} else if m.named(t.name) == t.is {
-			m.statements[t.name] = statement{class: doubtful, settles: true}
+			m.statements[t.name] = statement.Unknown
 		}
 	}
 }

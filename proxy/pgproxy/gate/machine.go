@@ -1,6 +1,9 @@
 package gate
 
-import "github.com/fenceproxy/fenceproxy/internal/sqltext"
+import (
+	"github.com/fenceproxy/fenceproxy/internal/sqltext"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
+)
 
 // Policy says what a session may do without a token.
 type Policy uint8
@@ -128,10 +131,10 @@ type Machine struct {
 	// takes them: how many boundaries were sent before each.
 	copyEnded []uint64
 
-	statements map[string]statement // those that are not just work
-	unnamed    statement
-	portals    map[string]statement
-	portal     statement // the unnamed one
+	statements map[string]statement.Meaning // those that are not just work
+	unnamed    statement.Meaning
+	portals    map[string]statement.Meaning
+	portal     statement.Meaning // the unnamed one
 	// touched are changes of those that may not come to pass.
 	touched  []touch
 	earlier  int  // of which so many were before the current batch
@@ -159,7 +162,7 @@ type Machine struct {
 type touch struct {
 	boundary uint64 // the change came before that one
 	name     string
-	is       statement
+	is       statement.Meaning
 }
 
 // batch is what has been sent since the last boundary.
@@ -186,8 +189,8 @@ func New(policy Policy) *Machine {
 	return &Machine{
 		policy: policy, dirty: true, certain: true, prepared: true,
 		thaws:      true, // until the server says which version it is
-		statements: map[string]statement{}, portals: map[string]statement{},
-		unnamed: plain, portal: plain,
+		statements: map[string]statement.Meaning{}, portals: map[string]statement.Meaning{},
+		unnamed: statement.Plain, portal: statement.Plain,
 	}
 }
 
@@ -235,7 +238,7 @@ func (m *Machine) InBlock() bool { return m.replies.boundaries == 0 && !m.batch.
 
 // OwnPrefix is what the names of the statements begin with that the proxy prepares
 // for itself.
-const OwnPrefix = "_fence_"
+const OwnPrefix = statement.OwnPrefix
 
 // OwnStatements is how many statements the proxy prepares for itself, each by
 // Close and Parse.

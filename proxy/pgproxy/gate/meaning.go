@@ -2,6 +2,8 @@ package gate
 
 import (
 	"strings"
+
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
 )
 
 // maxTouched is how many changes of names are kept that may not come to pass:
@@ -11,7 +13,7 @@ const maxTouched = 1024
 // crowded decides about a message that makes name mean st when no further change
 // can be kept: it waits for those that are under way, and if all of them are of
 // the batch that it belongs to, it is refused.
-func (m *Machine) crowded(name []byte, st statement) (v Verdict, decided bool) {
+func (m *Machine) crowded(name []byte, st statement.Meaning) (v Verdict, decided bool) {
 	if len(m.touched) < maxTouched {
 		return Verdict{}, false
 	}
@@ -30,7 +32,7 @@ func (m *Machine) crowded(name []byte, st statement) (v Verdict, decided bool) {
 
 // define says what a name means from here on. What is just work, as most is, is
 // not kept.
-func (m *Machine) define(name []byte, st statement) {
+func (m *Machine) define(name []byte, st statement.Meaning) {
 	if len(name) == 0 {
 		m.touch("", m.unnamed, st)
 		m.unnamed = st
@@ -45,7 +47,7 @@ func (m *Machine) define(name []byte, st statement) {
 	}
 	owned := strings.Clone(stringOf(name))
 	m.touch(owned, was, st)
-	if st == plain {
+	if st == statement.Plain {
 		delete(m.statements, owned)
 	} else {
 		m.statements[owned] = st
@@ -54,7 +56,7 @@ func (m *Machine) define(name []byte, st statement) {
 
 // touch notes a change that may not come to pass: what one batch does with one
 // name is one change.
-func (m *Machine) touch(name string, was, is statement) {
+func (m *Machine) touch(name string, was, is statement.Meaning) {
 	for i := m.earlier; i < len(m.touched); i++ {
 		if t := &m.touched[i]; t.name == name {
 			t.is = is
@@ -78,9 +80,9 @@ func (m *Machine) pending(name []byte) bool {
 }
 
 // meaning returns what a name means, and whether that is certain by now.
-func (m *Machine) meaning(name []byte) (st statement, certain bool) {
+func (m *Machine) meaning(name []byte) (st statement.Meaning, certain bool) {
 	if m.pending(name) && !m.definedHere(name) {
-		return statement{}, false
+		return statement.Meaning{}, false
 	}
 	if len(name) == 0 {
 		return m.unnamed, true
@@ -89,11 +91,11 @@ func (m *Machine) meaning(name []byte) (st statement, certain bool) {
 }
 
 // named is what a name that is not empty means, as far as is known.
-func (m *Machine) named(name string) statement {
+func (m *Machine) named(name string) statement.Meaning {
 	if st, known := m.statements[name]; known {
 		return st
 	}
-	return plain
+	return statement.Plain
 }
 
 // definedHere reports whether the current batch says what name means.

@@ -35,11 +35,7 @@ func (w word) exits() bool { return w == wCommit || w == wRollback || w == wBack
 // snaps reports whether a statement takes a snapshot when it is bound; SAVEPOINT
 // does not, but that it does through the proxy is known.
 func (w word) snaps() bool {
-	switch w {
-	case wWrite, wFail, wSavepoint, wCall, wVacuum, wDropAll:
-		return true
-	}
-	return false
+	return slices.Contains([]word{wWrite, wFail, wSavepoint, wCall, wVacuum, wDropAll}, w)
 }
 
 // toServer is a message to the model: the client's, or one of the prefixes.

@@ -1,6 +1,9 @@
 package gate
 
-import "github.com/fenceproxy/fenceproxy/internal/sqltext"
+import (
+	"github.com/fenceproxy/fenceproxy/internal/sqltext"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
+)
 
 // plan is what a Query does, statement by statement.
 type plan struct {
@@ -37,34 +40,34 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 	p := plan{open: at != idle, tame: true}
 	broken, ended := at == failed, false
 	for s := range sqltext.Statements(text, d) {
-		st := classify(&s)
+		st := statement.Of(&s)
 		p.note(st)
-		switch st.class {
-		case free:
-		case begin:
+		switch st.Class {
+		case statement.Free:
+		case statement.Begin:
 			p.begins = true
 			if !p.open {
-				p.open, p.fresh, p.opens, p.keeps = true, true, true, st.keeps
+				p.open, p.fresh, p.opens, p.keeps = true, true, true, st.Keeps
 			}
-		case commit:
+		case statement.Commit:
 			if broken && !ended {
 				broken = false // it rolls back
 			} else {
 				p.ends = true
 			}
 			p.open, ended, p.closes = false, true, p.work
-		case commitChain:
+		case statement.CommitChain:
 			switch {
 			case broken && !ended: // it rolls back
 				p.fresh, ended, broken = true, true, false
 			case p.open:
 				p.refusal = refusalChain
 			}
-		case rollback:
+		case statement.Rollback:
 			p.open, ended, broken = false, true, false
-		case rollbackChain:
+		case statement.RollbackChain:
 			p.fresh, ended, broken = true, true, false
-		case rollbackTo:
+		case statement.RollbackTo:
 			if broken {
 				// What comes behind it works again, and a COMMIT would count.
 				p.refusal = refusalRevive
@@ -73,10 +76,10 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 			if ended {
 				p.refusal = refusalBehindEnd
 			}
-			p.locks = st.locks && (p.locks || !p.work)
+			p.locks = st.Locks && (p.locks || !p.work)
 			p.work, p.fresh = true, false
-			p.procedure = st.class == procedure
-			p.apart = p.apart || st.class == apart
+			p.procedure = st.Class == statement.Procedure
+			p.apart = p.apart || st.Class == statement.Apart
 		}
 	}
 	if p.statements > 1 {
@@ -95,31 +98,31 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 }
 
 // note takes what is said of a statement wherever in the Query it is.
-func (p *plan) note(st statement) {
+func (p *plan) note(st statement.Meaning) {
 	p.statements++
-	p.touches = p.touches || st.touches
-	p.settles = p.settles || st.settles
-	p.modes = p.modes || st.modes
-	p.holds = p.holds || st.holds
-	if st.keeps {
-		p.keeps, p.keepsByDefault = p.keeps || st.modes, p.keepsByDefault || !st.modes
+	p.touches = p.touches || st.Touches
+	p.settles = p.settles || st.Settles
+	p.modes = p.modes || st.Modes
+	p.holds = p.holds || st.Holds
+	if st.Keeps {
+		p.keeps, p.keepsByDefault = p.keeps || st.Modes, p.keepsByDefault || !st.Modes
 	}
-	p.tame = p.tame && (st.tame || st.class == procedure || st.class == free)
-	if st.executes != "" {
-		p.executes = append(p.executes, st.executes)
+	p.tame = p.tame && (st.Tame || st.Class == statement.Procedure || st.Class == statement.Free)
+	if st.Executes != "" {
+		p.executes = append(p.executes, st.Executes)
 	}
 	p.forget(st)
 }
 
 // forget notes what a statement of the Query makes the server forget.
-func (p *plan) forget(st statement) {
-	if !st.forgets {
+func (p *plan) forget(st statement.Meaning) {
+	if !st.Forgets {
 		return
 	}
-	if p.drops = st.drops; p.forgets {
+	if p.drops = st.Drops; p.forgets {
 		p.drops = "" // more than one
 	}
-	p.forgets, p.forgetsAll = true, p.forgetsAll || st.forgetsAll
+	p.forgets, p.forgetsAll = true, p.forgetsAll || st.ForgetsAll
 }
 
 // Why a statement cannot be fenced, and what to do, as the server words it: the

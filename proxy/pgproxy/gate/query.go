@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fenceproxy/fenceproxy/internal/sqltext"
+	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
 )
 
 // query decides about a Query.
@@ -62,7 +63,7 @@ func (m *Machine) vet(p *plan, text string) Do {
 	switch {
 	case b.began && m.replies.size > 0:
 		return Flush // a failure would have the server skip this
-	case !b.began && m.replies.boundaries > 0 && (!ascii(text) || backslash(text)):
+	case !b.began && m.replies.boundaries > 0 && (!statement.ASCII(text) || backslash(text)):
 		return Wait // what is under way may change how this is read
 	case b.wrapped, b.at == idle && (b.executed || b.began && p.procedure):
 		// Behind an Execute, PostgreSQL 18 leaves a block open at the end of a
@@ -70,7 +71,7 @@ func (m *Machine) vet(p *plan, text string) Do {
 		p.refusal = refusalUnsynced
 	case b.doubt:
 		p.refusal = refusalDoubt
-	case m.unsafe && !ascii(text):
+	case m.unsafe && !statement.ASCII(text):
 		p.refusal = refusalEncoding
 	case b.resets && !m.legible(p, text):
 		p.refusal = refusalIllegible
@@ -162,6 +163,9 @@ func (m *Machine) enter() Prefix {
 	return Present
 }
 
+// setConfigOID is that function in a FunctionCall.
+const setConfigOID = 2078
+
 // function decides about a FunctionCall.
 func (m *Machine) function(body []byte) Verdict {
 	b := &m.batch
@@ -218,7 +222,7 @@ func text(body []byte) string {
 // server reads it. They may have changed how texts are read, of which the server
 // says nothing before ReadyForQuery.
 func (m *Machine) legible(p *plan, text string) bool {
-	if m.batch.recodes && !ascii(text) {
+	if m.batch.recodes && !statement.ASCII(text) {
 		return false
 	}
 	if !backslash(text) {
@@ -231,12 +235,3 @@ func (m *Machine) legible(p *plan, text string) bool {
 const refusalIllegible = "TK007 fence: how this text is read may have been changed by messages before it, without Sync in between\nSend Sync first."
 
 func backslash(text string) bool { return strings.IndexByte(text, '\\') >= 0 }
-
-func ascii(text string) bool {
-	for i := range len(text) {
-		if text[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}

@@ -2,8 +2,6 @@ package gate
 
 import (
 	"strconv"
-
-	"github.com/fenceproxy/fenceproxy/internal/sqltext"
 )
 
 // Read-only, once imposed, is not lifted by anything behind a snapshot, but for
@@ -33,31 +31,6 @@ func (m *Machine) MayWrite() { m.mayWrite = true }
 // thawing reports whether a transaction must end behind a Leave since it may not
 // write and could.
 func (m *Machine) thawing() bool { return m.kind == Slow && m.thaws && !m.mayWrite }
-
-// tame reports whether a statement that needs the fence, and does not change the
-// token, does in a block what it does outside of one.
-func tame(s *sqltext.Statement) bool {
-	switch s.Verb() {
-	case "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE", "WITH", "EXECUTE", "":
-		return true
-	case "EXPLAIN", "PREPARE":
-		return true
-	case "COPY":
-		return !significant(s.Text).has("STDIN", 0) // data that is on its way would meet the COMMIT
-	}
-	return false
-}
-
-// holds reports DECLARE … WITH HOLD, whose query runs at COMMIT.
-func holds(s *sqltext.Statement) bool {
-	w := significant(s.Text)
-	for i := 0; i+1 < len(w); i++ {
-		if w[i] == "WITH" && w[i+1] == "HOLD" {
-			return true
-		}
-	}
-	return false
-}
 
 // thawPlan decides about a Query of a session that may not write and could, if
 // it is to be decided otherwise than for others.

@@ -1,4 +1,4 @@
-package gate
+package statement
 
 import (
 	"strings"
@@ -9,9 +9,6 @@ import (
 
 // setConfig is the function that changes a setting.
 const setConfig = "set_config"
-
-// setConfigOID is that function in a FunctionCall.
-const setConfigOID = 2078
 
 // maxSettings is how many calls of it in one statement are looked at.
 const maxSettings = 64
