@@ -134,7 +134,7 @@ func compare(got *http.Response, gotBody string, want *http.Response, wantBody s
 		b.WriteString("status " + got.Status + ", not " + want.Status + "; ")
 	}
 	if got.StatusCode >= http.StatusMultipleChoices {
-		if g, w := element(gotBody, "Code"), element(wantBody, "Code"); g != w {
+		if g, w := code(gotBody), code(wantBody); g != w {
 			b.WriteString("code " + g + ", not " + w + "; ")
 		}
 		return b.String()
@@ -162,8 +162,9 @@ func compare(got *http.Response, gotBody string, want *http.Response, wantBody s
 	return b.String()
 }
 
-func element(text, name string) string {
-	_, rest, _ := strings.Cut(text, "<"+name+">")
-	value, _, _ := strings.Cut(rest, "<")
-	return value
+// code is S3's in the XML of an error.
+func code(body string) string {
+	_, rest, _ := strings.Cut(body, "<Code>")
+	code, _, _ := strings.Cut(rest, "<")
+	return code
 }

@@ -75,7 +75,7 @@ func (s *Server) connected(ctx context.Context, conn net.Conn) context.Context {
 		s.conns.extra = make(map[net.Conn]struct{})
 	}
 	s.conns.extra[conn] = struct{}{}
-	return context.WithValue(ctx, extraKey{}, true)
+	return context.WithValue(ctx, extraKey{}, true) //nolint:forbidigo // no token: net/http has no other way from a connection to its requests
 }
 
 func (s *Server) disconnected(conn net.Conn) {

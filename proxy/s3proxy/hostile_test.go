@@ -67,7 +67,7 @@ func (c *raw) answer() (int, string) {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	return res.StatusCode, element(string(body), "Code")
+	return res.StatusCode, code(string(body))
 }
 
 // ended reads until the other end closes, or has reset, the connection.
@@ -158,8 +158,10 @@ func TestSlowBody(t *testing.T) {
 	// One that comes, however slowly, is waited for.
 	conn := p.dial(t)
 	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", 10, carrying(t, token(33)))
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
 	for i := range 10 {
-		time.Sleep(100 * time.Millisecond) // this is the time that it takes
+		<-tick.C
 		if _, err := fmt.Fprint(conn, i); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +227,7 @@ func TestTamperedBody(t *testing.T) {
 			"BadDigest":                 {"Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA=="},
 		} {
 			r := request{http.MethodPut, "/" + e.bucket + "/k", body, carrying(t, token(33), header)}.signHash(t, p.addr, appKey, appSecret, header["X-Amz-Content-Sha256"])
-			if res, answer := send(t, r); res.StatusCode != 400 || element(answer, "Code") != name {
+			if res, answer := send(t, r); res.StatusCode != http.StatusBadRequest || code(answer) != name {
 				t.Errorf("%d bytes, %s: %d %s", size, name, res.StatusCode, answer)
 			}
 		}

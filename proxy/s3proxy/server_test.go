@@ -194,7 +194,7 @@ func TestReady(t *testing.T) {
 	}
 	_, err := tryPut(t, p.app(t, token(33)), "any", "k", "v")
 	refused(t, "put without a store", err, 503, "FenceUnavailable")
-	_, _, err = get(t, p.app(t), "any", "k", minio.GetObjectOptions{})
+	_, err = get(t, p.app(t), "any", "k", minio.GetObjectOptions{})
 	refused(t, "get without a store", err, 503, "FenceUnavailable")
 	server.Restart(t)
 	if err := p.Ready(t.Context()); err != nil {
@@ -233,10 +233,10 @@ func TestTLS(t *testing.T) {
 	e := newEnv(t)
 	c := e.config()
 	cert, pool := certificate(t)
-	c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}} //nolint:gosec // the server sees to it
+	c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	p := start(t, c)
 	client := func(pool *x509.CertPool) minio.Core {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true} //nolint:gosec // a client
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 		t.Cleanup(transport.CloseIdleConnections)
 		m, err := minio.New(p.addr, &minio.Options{
 			Creds: credentials.NewStaticV4(appKey, appSecret, text(t, token(33))), Secure: true, Region: "us-east-1",
@@ -255,7 +255,7 @@ func TestTLS(t *testing.T) {
 	}
 	expectValue(t, first, e.bucket, "k", string(body))
 	other, otherPool := certificate(t)
-	c.TLS = &tls.Config{Certificates: []tls.Certificate{other}} //nolint:gosec // the server sees to it
+	c.TLS = &tls.Config{Certificates: []tls.Certificate{other}}
 	if err := p.Reload(c); err != nil {
 		t.Fatal(err)
 	}

@@ -235,20 +235,20 @@ func tryPut(tb testing.TB, c minio.Core, bucket, key, value string) (minio.Uploa
 	return c.PutObject(tb.Context(), bucket, key, strings.NewReader(value), int64(len(value)), "", "", minio.PutObjectOptions{DisableContentSha256: value == ""})
 }
 
-func get(tb testing.TB, c minio.Core, bucket, key string, o minio.GetObjectOptions) (string, http.Header, error) {
+func get(tb testing.TB, c minio.Core, bucket, key string, o minio.GetObjectOptions) (string, error) {
 	tb.Helper()
-	r, _, h, err := c.GetObject(tb.Context(), bucket, key, o)
+	r, _, _, err := c.GetObject(tb.Context(), bucket, key, o)
 	if err != nil {
-		return "", h, err
+		return "", err
 	}
 	defer r.Close()
 	data, err := io.ReadAll(r)
-	return string(data), h, err
+	return string(data), err
 }
 
 func expectValue(tb testing.TB, c minio.Core, bucket, key, want string) {
 	tb.Helper()
-	if got, _, err := get(tb, c, bucket, key, minio.GetObjectOptions{}); err != nil || got != want {
+	if got, err := get(tb, c, bucket, key, minio.GetObjectOptions{}); err != nil || got != want {
 		tb.Errorf("%q holds %.60q, %v, want %.60q", key, got, err, want)
 	}
 }

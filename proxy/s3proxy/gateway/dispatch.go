@@ -132,7 +132,7 @@ func (x *exchange) unknown() error {
 
 // authenticate finds out what is asked for, and who asks.
 func (x *exchange) authenticate() error {
-	target, wrong := operation.Parse(x.r, x.g.config.Domains)
+	target, wrong := x.g.parser.Parse(x.r)
 	x.target = target
 	if target.Name == operation.PostObject { // signed in its body, which is not read to refuse it
 		return refusal.New(refusal.NotImplemented, "Uploads by HTML form are not implemented by the proxy.")

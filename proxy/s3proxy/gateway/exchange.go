@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -193,8 +192,8 @@ func (x *exchange) refuse(err error) {
 // breakOff ends the connection without an answer, or in the middle of it.
 func (x *exchange) breakOff() { panic(http.ErrAbortHandler) }
 
-// buffers are for bodies on their way to clients.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 128<<10); return &b }}
+// bufferSize is that in bytes of the pieces in which bodies go to clients.
+const bufferSize = 128 << 10
 
 // stream answers with so many bytes of body.
 func (x *exchange) stream(status int, body io.Reader, size int64) error {
@@ -203,8 +202,8 @@ func (x *exchange) stream(status int, body io.Reader, size int64) error {
 	if size == 0 || x.w.Bare() {
 		return nil
 	}
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
+	buffer := x.g.buffers.Get().(*[]byte)
+	defer x.g.buffers.Put(buffer)
 	n, err := io.CopyBuffer(struct{ io.Writer }{x.w}, io.LimitReader(body, size), *buffer)
 	if err == nil && n < size {
 		err = io.ErrUnexpectedEOF

@@ -80,8 +80,8 @@ func (x *exchange) onward() (*upstream.Request, error) {
 
 // pour streams a body of any length.
 func (x *exchange) pour(body io.Reader) error {
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
+	buffer := x.g.buffers.Get().(*[]byte)
+	defer x.g.buffers.Put(buffer)
 	_, err := io.CopyBuffer(struct{ io.Writer }{x.w}, body, *buffer)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,8 @@ type Gateway struct {
 	store    *upstream.Upstream
 	core     minio.Core // of store
 	stores   stores
+	parser   *operation.Parser
+	buffers  sync.Pool // of bufferSize
 
 	serving atomic.Int64 // requests
 	retired atomic.Bool
@@ -103,6 +106,8 @@ func New(c Config) (*Gateway, error) {
 	}
 	g.core = g.store.Core
 	g.stores.open = g.openStore
+	g.parser = operation.NewParser(c.Domains)
+	g.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 	return g, nil
 }
 

@@ -69,7 +69,7 @@ func metadata(h http.Header) (map[string]string, error) {
 	return all, nil
 }
 
-// Tags reads tags as a header has them, name=value&…
+// Tags reads tags as a header has them, name=value&name=value.
 func Tags(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil

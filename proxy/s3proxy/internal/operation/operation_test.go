@@ -20,6 +20,7 @@ func ask(tb testing.TB, method, target string, header ...string) *http.Request {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
+	p := NewParser([]string{"s3.example", "deep.s3.example"})
 	for line, want := range map[string]string{
 		"GET /":                  "ListBuckets read",
 		"GET /?x-id=ListBuckets": "ListBuckets read",
@@ -75,7 +76,7 @@ func TestParse(t *testing.T) {
 		"DELETE /b/k x-amz-copy-source a/b": " read b k",
 	} {
 		parts := strings.Split(line, " ")
-		got, err := Parse(ask(t, parts[0], parts[1], parts[2:]...), []string{"s3.example", "deep.s3.example"})
+		got, err := p.Parse(ask(t, parts[0], parts[1], parts[2:]...))
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
@@ -89,11 +90,11 @@ func TestParse(t *testing.T) {
 		"GET //b/k": ErrPath, "GET /b/k?a=1&a=2": ErrQuery, "GET /b/k?a=%zz": ErrQuery, "GET /b/k?a;b": ErrQuery,
 	} {
 		method, target, _ := strings.Cut(line, " ")
-		if _, err := Parse(ask(t, method, target), nil); err != want { //nolint:errorlint // it is no other
+		if _, err := p.Parse(ask(t, method, target)); err != want { //nolint:errorlint // it is no other
 			t.Errorf("%s: %v, want %v", line, err, want)
 		}
 	}
-	if _, err := Parse(&http.Request{Method: http.MethodOptions, URL: ask(t, http.MethodGet, "http://x").URL}, nil); err != ErrPath { //nolint:errorlint // it is no other
+	if _, err := p.Parse(&http.Request{Method: http.MethodOptions, URL: ask(t, http.MethodGet, "http://x").URL}); err != ErrPath { //nolint:errorlint // it is no other
 		t.Errorf("no path: %v", err)
 	}
 }
@@ -102,7 +103,7 @@ func TestParse(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	seen := map[Name]bool{}
-	for _, o := range All() {
+	for _, o := range newTable() {
 		if seen[o.Name] {
 			t.Errorf("%s is there twice", o.Name)
 		}
@@ -118,7 +119,7 @@ func TestTable(t *testing.T) {
 		if o.copies {
 			r.Header.Set("X-Amz-Copy-Source", "b/j")
 		}
-		if got, err := Parse(r, nil); err != nil || got.Name != o.Name {
+		if got, err := NewParser(nil).Parse(r); err != nil || got.Name != o.Name {
 			t.Errorf("a request for %s is %s, %v", o.Name, got.Name, err)
 		}
 		reads := slices.Contains([]string{http.MethodGet, http.MethodHead}, o.method) || o.Name == "SelectObjectContent"
@@ -130,7 +131,7 @@ func TestTable(t *testing.T) {
 
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	put, err := Parse(ask(t, http.MethodPut, "/b/k"), nil)
+	put, err := NewParser(nil).Parse(ask(t, http.MethodPut, "/b/k"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,13 +169,14 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"/b/k?uploadId=1", "/b/%2e%2e/k", "//", "/b?acl", "/%zz", "/b/k?a=%zz"} {
 		f.Add("GET", seed, "b.s3.example", "b/k?versionId=1")
 	}
+	p := NewParser([]string{"s3.example"})
 	f.Fuzz(func(t *testing.T, method, target, host, source string) {
 		u, err := ask(t, http.MethodGet, "/").URL.Parse(target)
 		if err != nil {
 			return
 		}
 		r := &http.Request{Method: method, URL: u, Host: host, Header: http.Header{"X-Amz-Copy-Source": {source}}}
-		got, err := Parse(r, []string{"s3.example"})
+		got, err := p.Parse(r)
 		if err != nil && got.Name != "" {
 			t.Errorf("an operation in spite of %v", err)
 		}

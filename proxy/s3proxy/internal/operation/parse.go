@@ -30,17 +30,26 @@ var (
 	ErrQuery = errors.New("the query cannot be read, or has a parameter twice")
 )
 
-// Parse tells what r asks for. Domains, in lower case, are those in front of
-// which the host names the bucket. The path is taken as it was sent: nothing in
+// Parser reads requests.
+type Parser struct {
+	domains []string
+	table   []Operation
+}
+
+// NewParser returns a parser. Domains, in lower case, are those in front of which
+// the host names the bucket.
+func NewParser(domains []string) *Parser { return &Parser{domains, newTable()} }
+
+// Parse tells what r asks for. The path is taken as it was sent: nothing in
 // it is cleaned, and the first slash that is not encoded ends the bucket's name.
 // If the query cannot be read the rest is told nonetheless.
-func Parse(r *http.Request, domains []string) (Target, error) {
+func (p *Parser) Parse(r *http.Request) (Target, error) {
 	var t Target
 	path, ok := strings.CutPrefix(r.URL.EscapedPath(), "/")
 	if !ok {
 		return t, ErrPath
 	}
-	bucket, virtual := bucketOfHost(r.Host, domains)
+	bucket, virtual := bucketOfHost(r.Host, p.domains)
 	t.Virtual = virtual
 	if virtual {
 		t.Bucket = bucket
@@ -66,7 +75,7 @@ func Parse(r *http.Request, domains []string) (Target, error) {
 			return t, ErrQuery
 		}
 	}
-	t.Operation = find(r, t.scope(), t.Query)
+	t.Operation = p.find(r, t.scope(), t.Query)
 	return t, nil
 }
 
@@ -97,10 +106,10 @@ func bucketOfHost(host string, domains []string) (string, bool) {
 	return strings.TrimSuffix(host, "."+longest), true
 }
 
-func find(r *http.Request, scope Scope, query url.Values) Operation {
+func (p *Parser) find(r *http.Request, scope Scope, query url.Values) Operation {
 	copies := len(r.Header["X-Amz-Copy-Source"]) > 0
-	for i := range table {
-		o := &table[i]
+	for i := range p.table {
+		o := &p.table[i]
 		if o.method == r.Method && o.Scope == scope && o.copies == copies && o.asked(query) {
 			return *o
 		}
@@ -137,7 +146,7 @@ func anybody(name string) bool {
 func (o *Operation) Foreign(h http.Header) (string, bool) {
 	for name := range h {
 		rest, ok := strings.CutPrefix(strings.ToLower(name), "x-amz-")
-		if ok && !heeds(everywhere, rest) && !heeds(o.amz, rest) {
+		if ok && !heeds(o.amz, rest) {
 			return strings.ToLower(name), true
 		}
 	}
@@ -146,7 +155,7 @@ func (o *Operation) Foreign(h http.Header) (string, bool) {
 
 func heeds(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
-		prefix, any := strings.CutSuffix(n, "*")
-		return n == name || any && strings.HasPrefix(name, prefix)
+		prefix, open := strings.CutSuffix(n, "*")
+		return n == name || open && strings.HasPrefix(name, prefix)
 	})
 }

@@ -78,72 +78,85 @@ type Operation struct {
 	needs  []string // parameters of the query that must be there; name=value: with this value
 	takes  []string // parameters that may be there
 	copies bool     // x-amz-copy-source must be there, otherwise it must not
-	amz    []string // the x-amz- headers that it heeds, beside those of every operation; a final * is any rest
+	amz    []string // the x-amz- headers that it heeds; a final * is any rest
 }
 
-var (
-	readParameters = []string{
+// everywhere are the x-amz- headers that every operation heeds.
+func everywhere() []string {
+	return []string{"date", "content-sha256", "security-token", "user-agent", "te", "request-payer", "sdk-checksum-algorithm", "trailer", "decoded-content-length", "checksum-mode", "checksum-crc32", "checksum-crc32c", "checksum-crc64nvme", "checksum-sha1", "checksum-sha256", "checksum-sha512", "checksum-md5", "checksum-xxhash64", "checksum-xxhash3", "checksum-xxhash128", "meta-fence-token"}
+}
+
+// newTable returns all operations. The first row that fits a request is its own.
+func newTable() []Operation {
+	rows := slices.Concat(ofBuckets(), ofObjects(), ofProperties())
+	for i := range rows {
+		rows[i].amz = append(slices.Clip(rows[i].amz), everywhere()...)
+	}
+	return rows
+}
+
+func ofBuckets() []Operation {
+	listParameters := []string{"prefix", "delimiter", "encoding-type", "max-keys"}
+	return []Operation{
+		{Name: ListBuckets, Scope: Service, method: http.MethodGet, takes: []string{"prefix", "max-buckets", "continuation-token", "bucket-region"}},
+		{Name: HeadBucket, Scope: Bucket, method: http.MethodHead},
+		{Name: CreateBucket, Access: Write, Scope: Bucket, method: http.MethodPut, amz: []string{"acl", "bucket-object-lock-enabled", "object-ownership", "grant-*"}},
+		{Name: "DeleteBucket", Access: Write, Scope: Bucket, method: http.MethodDelete},
+		{Name: GetBucketLocation, Scope: Bucket, method: http.MethodGet, needs: []string{"location"}},
+		{Name: GetBucketVersioning, Scope: Bucket, method: http.MethodGet, needs: []string{"versioning"}},
+		{Name: "PutBucketVersioning", Access: Write, Scope: Bucket, method: http.MethodPut, needs: []string{"versioning"}},
+		{Name: "GetBucketPolicyStatus", Scope: Bucket, method: http.MethodGet, needs: []string{"policyStatus"}},
+		{Name: ListObjectsV2, Scope: Bucket, method: http.MethodGet, needs: []string{"list-type=2"}, takes: slices.Concat(listParameters, []string{"continuation-token", "start-after", "fetch-owner"}), amz: []string{"optional-object-attributes"}},
+		{Name: ListObjects, Scope: Bucket, method: http.MethodGet, takes: slices.Concat(listParameters, []string{"marker"}), amz: []string{"optional-object-attributes"}},
+		{Name: "ListObjectVersions", Scope: Bucket, method: http.MethodGet, needs: []string{"versions"}, takes: slices.Concat(listParameters, []string{"key-marker", "version-id-marker"}), amz: []string{"optional-object-attributes"}},
+		{Name: ListMultipartUploads, Scope: Bucket, method: http.MethodGet, needs: []string{"uploads"}, takes: []string{"prefix", "delimiter", "encoding-type", "max-uploads", "key-marker", "upload-id-marker"}},
+		{Name: DeleteObjects, Access: Write, Scope: Bucket, method: http.MethodPost, needs: []string{"delete"}},
+		{Name: PostObject, Access: Write, Scope: Bucket, method: http.MethodPost},
+	}
+}
+
+func ofObjects() []Operation {
+	readParameters := []string{
 		"versionId", "partNumber", "response-cache-control", "response-content-disposition",
 		"response-content-encoding", "response-content-language", "response-content-type", "response-expires",
 	}
-	listParameters   = []string{"prefix", "delimiter", "encoding-type", "max-keys"}
-	objectHeaders    = []string{"meta-*", "acl", "tagging", "storage-class", "server-side-encryption", "server-side-encryption-aws-kms-key-id", "server-side-encryption-context", "checksum-algorithm", "checksum-type"}
-	copyConditions   = []string{"copy-source", "copy-source-if-match", "copy-source-if-none-match", "copy-source-if-modified-since", "copy-source-if-unmodified-since"}
-	copyHeaders      = slices.Concat(objectHeaders, copyConditions, []string{"metadata-directive", "tagging-directive"})
-	everywhere       = []string{"date", "content-sha256", "security-token", "user-agent", "te", "request-payer", "sdk-checksum-algorithm", "trailer", "decoded-content-length", "checksum-mode", "checksum-crc32", "checksum-crc32c", "checksum-crc64nvme", "checksum-sha1", "checksum-sha256", "checksum-sha512", "checksum-md5", "checksum-xxhash64", "checksum-xxhash3", "checksum-xxhash128", "meta-fence-token"}
-	bucketProperties = []string{"accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging", "metrics", "notification", "ownershipControls", "policy", "publicAccessBlock", "replication", "requestPayment", "tagging", "website", "object-lock", "abac", "metadataConfiguration", "metadataTable"}
-)
+	objectHeaders := []string{"meta-*", "acl", "tagging", "storage-class", "server-side-encryption", "server-side-encryption-aws-kms-key-id", "server-side-encryption-context", "checksum-algorithm", "checksum-type"}
+	copyConditions := []string{"copy-source", "copy-source-if-match", "copy-source-if-none-match", "copy-source-if-modified-since", "copy-source-if-unmodified-since"}
+	copyHeaders := slices.Concat(objectHeaders, copyConditions, []string{"metadata-directive", "tagging-directive"})
+	return []Operation{
+		{Name: GetObject, Scope: Object, method: http.MethodGet, takes: readParameters},
+		{Name: HeadObject, Scope: Object, method: http.MethodHead, takes: readParameters},
+		{Name: CopyObject, Access: Write, Scope: Object, method: http.MethodPut, copies: true, amz: copyHeaders},
+		{Name: PutObject, Access: Write, Scope: Object, method: http.MethodPut, amz: objectHeaders},
+		{Name: DeleteObject, Access: Write, Scope: Object, method: http.MethodDelete, takes: []string{"versionId"}},
+		{Name: CreateMultipartUpload, Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"uploads"}, amz: objectHeaders},
+		{Name: UploadPartCopy, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"partNumber", "uploadId"}, copies: true, amz: slices.Concat(copyConditions, []string{"copy-source-range"})},
+		{Name: UploadPart, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"partNumber", "uploadId"}},
+		{Name: ListParts, Scope: Object, method: http.MethodGet, needs: []string{"uploadId"}, takes: []string{"max-parts", "part-number-marker", "encoding-type"}},
+		{Name: CompleteMultipartUpload, Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"uploadId"}, amz: []string{"checksum-type", "mp-object-size"}},
+		{Name: AbortMultipartUpload, Access: Write, Scope: Object, method: http.MethodDelete, needs: []string{"uploadId"}},
+		{Name: GetObjectTagging, Scope: Object, method: http.MethodGet, needs: []string{"tagging"}, takes: []string{"versionId"}},
+		{Name: PutObjectTagging, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"tagging"}, takes: []string{"versionId"}},
+		{Name: DeleteObjectTagging, Access: Write, Scope: Object, method: http.MethodDelete, needs: []string{"tagging"}, takes: []string{"versionId"}},
+		{Name: "GetObjectAttributes", Scope: Object, method: http.MethodGet, needs: []string{"attributes"}, takes: []string{"versionId"}},
+		{Name: "GetObjectAcl", Scope: Object, method: http.MethodGet, needs: []string{"acl"}, takes: []string{"versionId"}},
+		{Name: "PutObjectAcl", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"acl"}, takes: []string{"versionId"}},
+		{Name: "GetObjectLegalHold", Scope: Object, method: http.MethodGet, needs: []string{"legal-hold"}, takes: []string{"versionId"}},
+		{Name: "PutObjectLegalHold", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"legal-hold"}, takes: []string{"versionId"}},
+		{Name: "GetObjectRetention", Scope: Object, method: http.MethodGet, needs: []string{"retention"}, takes: []string{"versionId"}},
+		{Name: "PutObjectRetention", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"retention"}, takes: []string{"versionId"}},
+		{Name: "GetObjectTorrent", Scope: Object, method: http.MethodGet, needs: []string{"torrent"}},
+		{Name: "RestoreObject", Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"restore"}, takes: []string{"versionId"}},
+		{Name: "SelectObjectContent", Scope: Object, method: http.MethodPost, needs: []string{"select", "select-type"}},
+		{Name: "RenameObject", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"renameObject"}},
+	}
+}
 
-// table has all operations. The first row that fits a request is its own.
-var table = slices.Concat([]Operation{
-	{Name: ListBuckets, Scope: Service, method: http.MethodGet, takes: []string{"prefix", "max-buckets", "continuation-token", "bucket-region"}},
-
-	{Name: HeadBucket, Scope: Bucket, method: http.MethodHead},
-	{Name: CreateBucket, Access: Write, Scope: Bucket, method: http.MethodPut, amz: []string{"acl", "bucket-object-lock-enabled", "object-ownership", "grant-*"}},
-	{Name: "DeleteBucket", Access: Write, Scope: Bucket, method: http.MethodDelete},
-	{Name: GetBucketLocation, Scope: Bucket, method: http.MethodGet, needs: []string{"location"}},
-	{Name: GetBucketVersioning, Scope: Bucket, method: http.MethodGet, needs: []string{"versioning"}},
-	{Name: "PutBucketVersioning", Access: Write, Scope: Bucket, method: http.MethodPut, needs: []string{"versioning"}},
-	{Name: "GetBucketPolicyStatus", Scope: Bucket, method: http.MethodGet, needs: []string{"policyStatus"}},
-	{Name: ListObjectsV2, Scope: Bucket, method: http.MethodGet, needs: []string{"list-type=2"}, takes: slices.Concat(listParameters, []string{"continuation-token", "start-after", "fetch-owner"}), amz: []string{"optional-object-attributes"}},
-	{Name: ListObjects, Scope: Bucket, method: http.MethodGet, takes: slices.Concat(listParameters, []string{"marker"}), amz: []string{"optional-object-attributes"}},
-	{Name: "ListObjectVersions", Scope: Bucket, method: http.MethodGet, needs: []string{"versions"}, takes: slices.Concat(listParameters, []string{"key-marker", "version-id-marker"}), amz: []string{"optional-object-attributes"}},
-	{Name: ListMultipartUploads, Scope: Bucket, method: http.MethodGet, needs: []string{"uploads"}, takes: []string{"prefix", "delimiter", "encoding-type", "max-uploads", "key-marker", "upload-id-marker"}},
-	{Name: DeleteObjects, Access: Write, Scope: Bucket, method: http.MethodPost, needs: []string{"delete"}},
-	{Name: PostObject, Access: Write, Scope: Bucket, method: http.MethodPost},
-
-	{Name: GetObject, Scope: Object, method: http.MethodGet, takes: readParameters},
-	{Name: HeadObject, Scope: Object, method: http.MethodHead, takes: readParameters},
-	{Name: CopyObject, Access: Write, Scope: Object, method: http.MethodPut, copies: true, amz: copyHeaders},
-	{Name: PutObject, Access: Write, Scope: Object, method: http.MethodPut, amz: objectHeaders},
-	{Name: DeleteObject, Access: Write, Scope: Object, method: http.MethodDelete, takes: []string{"versionId"}},
-	{Name: CreateMultipartUpload, Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"uploads"}, amz: objectHeaders},
-	{Name: UploadPartCopy, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"partNumber", "uploadId"}, copies: true, amz: slices.Concat(copyConditions, []string{"copy-source-range"})},
-	{Name: UploadPart, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"partNumber", "uploadId"}},
-	{Name: ListParts, Scope: Object, method: http.MethodGet, needs: []string{"uploadId"}, takes: []string{"max-parts", "part-number-marker", "encoding-type"}},
-	{Name: CompleteMultipartUpload, Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"uploadId"}, amz: []string{"checksum-type", "mp-object-size"}},
-	{Name: AbortMultipartUpload, Access: Write, Scope: Object, method: http.MethodDelete, needs: []string{"uploadId"}},
-	{Name: GetObjectTagging, Scope: Object, method: http.MethodGet, needs: []string{"tagging"}, takes: []string{"versionId"}},
-	{Name: PutObjectTagging, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"tagging"}, takes: []string{"versionId"}},
-	{Name: DeleteObjectTagging, Access: Write, Scope: Object, method: http.MethodDelete, needs: []string{"tagging"}, takes: []string{"versionId"}},
-	{Name: "GetObjectAttributes", Scope: Object, method: http.MethodGet, needs: []string{"attributes"}, takes: []string{"versionId"}},
-	{Name: "GetObjectAcl", Scope: Object, method: http.MethodGet, needs: []string{"acl"}, takes: []string{"versionId"}},
-	{Name: "PutObjectAcl", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"acl"}, takes: []string{"versionId"}},
-	{Name: "GetObjectLegalHold", Scope: Object, method: http.MethodGet, needs: []string{"legal-hold"}, takes: []string{"versionId"}},
-	{Name: "PutObjectLegalHold", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"legal-hold"}, takes: []string{"versionId"}},
-	{Name: "GetObjectRetention", Scope: Object, method: http.MethodGet, needs: []string{"retention"}, takes: []string{"versionId"}},
-	{Name: "PutObjectRetention", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"retention"}, takes: []string{"versionId"}},
-	{Name: "GetObjectTorrent", Scope: Object, method: http.MethodGet, needs: []string{"torrent"}},
-	{Name: "RestoreObject", Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"restore"}, takes: []string{"versionId"}},
-	{Name: "SelectObjectContent", Scope: Object, method: http.MethodPost, needs: []string{"select", "select-type"}},
-	{Name: "RenameObject", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"renameObject"}},
-}, properties())
-
-// properties are the operations on what a bucket is set to, which all work
+// ofProperties are the operations on what a bucket is set to, which all work
 // alike.
-func properties() []Operation {
+func ofProperties() []Operation {
 	var rows []Operation
-	for _, p := range bucketProperties {
+	for _, p := range []string{"accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging", "metrics", "notification", "ownershipControls", "policy", "publicAccessBlock", "replication", "requestPayment", "tagging", "website", "object-lock", "abac", "metadataConfiguration", "metadataTable"} {
 		name := Name("Bucket" + strings.ToUpper(p[:1]) + p[1:])
 		rows = append(rows,
 			Operation{Name: "Get" + name, Scope: Bucket, method: http.MethodGet, needs: []string{p}, takes: []string{"id", "continuation-token"}},
@@ -153,6 +166,3 @@ func properties() []Operation {
 	}
 	return rows
 }
-
-// All returns the table, for tests and documentation.
-func All() []Operation { return slices.Clone(table) }

@@ -80,9 +80,25 @@ func cases() []struct {
 		status int
 		code   string
 	}{
-		{404, "NoSuchBucket"}, {404, "NoSuchUpload"}, {400, "EntityTooSmall"}, {403, "AccessDenied"}, {403, "InvalidAccessKeyId"}, {403, "SignatureDoesNotMatch"},
-		{416, "InvalidRange"}, {409, "OperationAborted"}, {412, "PreconditionFailed"}, {500, "InternalError"}, {503, "SlowDown"}, {503, "ServiceUnavailable"}, {501, "NotImplemented"},
-		{301, "PermanentRedirect"}, {307, "TemporaryRedirect"}, {200, "InternalError"}, {502, "502 Bad Gateway"}, {418, "418 I'm a teapot"}, {400, ""},
+		{404, "NoSuchBucket"},
+		{404, "NoSuchUpload"},
+		{400, "EntityTooSmall"},
+		{403, "AccessDenied"},
+		{403, "InvalidAccessKeyId"},
+		{403, "SignatureDoesNotMatch"},
+		{416, "InvalidRange"},
+		{409, "OperationAborted"},
+		{412, "PreconditionFailed"},
+		{500, "InternalError"},
+		{503, "SlowDown"},
+		{503, "ServiceUnavailable"},
+		{501, "NotImplemented"},
+		{301, "PermanentRedirect"},
+		{307, "TemporaryRedirect"},
+		{200, "InternalError"},
+		{502, "502 Bad Gateway"},
+		{418, "418 I'm a teapot"},
+		{400, ""},
 	} {
 		for _, o := range []guard.Outcome{guard.NotApplied, guard.Unknown} {
 			cases = append(cases, struct {
@@ -137,8 +153,8 @@ func line(e *Error) string {
 	if e.Reason != "" {
 		text += " [" + e.Reason + "]"
 	}
-	for name, value := range e.Extra {
-		text += " <" + name + ">" + value
+	if len(e.Extra) > 0 {
+		text += fmt.Sprint(" ", e.Extra)
 	}
 	return text
 }
