@@ -58,6 +58,7 @@ func OfLink(name string, l *testenv.Link, weight int) []Fault {
 	return []Fault{
 		do("cut", 2*weight, 0, func(*rand.Rand) { l.Cut() }, nil),
 		do("frozen", weight, 2*Moment, func(*rand.Rand) { l.Freeze() }, l.Thaw),
+		do("torn", weight, 0, func(dice *rand.Rand) { l.Tear(1 + dice.IntN(20)) }, nil),
 		do("slow", weight, Moment, func(dice *rand.Rand) { l.Delay(time.Duration(dice.Int64N(int64(30 * time.Millisecond)))) }, func() { l.Delay(0) }),
 		do("reply lost", 2*weight, 0, func(dice *rand.Rand) { l.DropReply(1 + dice.IntN(10)) }, nil),
 		do("refuses", weight, Moment/2, func(*rand.Rand) { l.Refuse(true) }, func() { l.Refuse(false) }),

@@ -52,9 +52,12 @@ func (s *Stage) settle(record *history.Recorder, resources []worker.Resource) (f
 func (s *Stage) visits(record *history.Recorder, service *lockurl.Service, r worker.Resource, name string) (v *check.Violation) {
 	s.tb.Helper()
 	for deadline := time.Now().Add(settleLimit); time.Now().Before(deadline); {
-		if v = s.visit(record, service, r, name); v == nil {
-			return nil
+		var err error
+		if v, err = s.visit(record, service, r, name); v == nil || guard.OutcomeOf(err) == guard.Refused {
+			return v
 		}
+		timer := time.NewTimer(50 * time.Millisecond)
+		<-timer.C
 	}
 	return v
 }
@@ -70,12 +73,12 @@ func (s *Stage) open(url string) (*lockurl.Service, error) {
 }
 
 // visit is one holder, by one way in: it claims, reads and writes.
-func (s *Stage) visit(record *history.Recorder, service *lockurl.Service, r worker.Resource, name string) *check.Violation {
+func (s *Stage) visit(record *history.Recorder, service *lockurl.Service, r worker.Resource, name string) (*check.Violation, error) {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), settleLimit)
 	defer cancel()
-	wrong := func(invariant, doing string, err error) *check.Violation {
-		return &check.Violation{Invariant: invariant, Resource: r.Name, Way: name, At: history.Now(), Text: fmt.Sprintf("%s, when all was in order again: %v", doing, err)}
+	wrong := func(invariant, doing string, err error) (*check.Violation, error) {
+		return &check.Violation{Invariant: invariant, Resource: r.Name, Way: name, At: history.Now(), Text: fmt.Sprintf("%s, when all was in order again: %v", doing, err)}, err
 	}
 	lease, err := service.Acquire(ctx, r.Name)
 	if err != nil {
@@ -115,5 +118,5 @@ func (s *Stage) visit(record *history.Recorder, service *lockurl.Service, r work
 	if err != nil {
 		return wrong("I3", "write", err)
 	}
-	return nil
+	return nil, nil
 }

@@ -2,8 +2,6 @@ package stage
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -12,13 +10,6 @@ import (
 	"github.com/fenceproxy/fenceproxy/migrations"
 	"github.com/fenceproxy/fenceproxy/test/chaos/nemesis"
 	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
-)
-
-// Lock services, as Config has them.
-const (
-	Etcd      = "etcd"
-	Redis     = "redis"
-	ZooKeeper = "zookeeper"
 )
 
 // Config says what is on a Stage.
@@ -122,39 +113,6 @@ func (s *Stage) s3() {
 	s.access.AWS = s.config.AWS
 	s.direct.AWS = s.config.AWS
 }
-
-func (s *Stage) lockService(name string) {
-	s.tb.Helper()
-	switch name {
-	case Etcd:
-		server := testenv.StartEtcd(s.tb, testenv.EtcdConfig{Members: 3})
-		var links []string
-		for i, m := range server.Members() {
-			links = append(links, s.link("worker–etcd", m.Endpoint(), 1, testenv.LinkConfig{Protocol: testenv.HTTP2}).Addr())
-			s.catalog = append(s.catalog, nemesis.OfServer("etcd", member{m, fmt.Sprint(i)}, 1, 2*nemesis.Moment)...)
-		}
-		s.locks[name] = "etcd://" + strings.Join(links, ",") + "/chaos"
-	case Redis:
-		server := testenv.StartRedis(s.tb, testenv.RedisConfig{})
-		s.locks[name] = "redis://" + s.link("worker–Redis", server.Addr(), 1, testenv.LinkConfig{Protocol: testenv.RESP}).Addr() + "?issuer=chaos"
-		s.catalog = append(s.catalog, nemesis.OfServer("Redis", server, 1, 2*nemesis.Moment)...)
-	case ZooKeeper:
-		server := testenv.StartZooKeeper(s.tb, testenv.ZooKeeperConfig{})
-		s.locks[name] = "zk://" + s.link("worker–ZooKeeper", server.Addr(), 1, testenv.LinkConfig{Protocol: testenv.ZooKeeperWire}).Addr() + "/chaos"
-		s.catalog = append(s.catalog, nemesis.OfServer("ZooKeeper", server, 1, 2*nemesis.Moment)...)
-	default:
-		s.tb.Fatalf("no lock service is called %q", name)
-	}
-}
-
-// member is a member of an etcd as a nemesis.Server.
-type member struct {
-	*testenv.EtcdMember
-	name string
-}
-
-// Restart starts a member that was killed.
-func (m member) Restart(tb testing.TB) { tb.Helper(); m.Start(tb) }
 
 // SQL runs statements as a superuser, past all links and fences.
 func (s *Stage) SQL(text string) {
