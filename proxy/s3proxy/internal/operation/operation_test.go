@@ -147,6 +147,18 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// minio-go names the algorithm with every part, not only with the upload.
+func TestForeignOfPart(t *testing.T) {
+	t.Parallel()
+	part, err := NewParser(nil).Parse(ask(t, http.MethodPut, "/b/k?partNumber=1&uploadId=u"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, foreign := part.Foreign(http.Header{"X-Amz-Checksum-Algorithm": {"CRC32C"}}); foreign {
+		t.Errorf("%s is foreign", name)
+	}
+}
+
 func TestSource(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Source{
