@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ func TestExecS3(t *testing.T) {
 		"claim":       testExecS3Claim,
 		"claim fails": testExecS3ClaimFails,
 		"claim heals": testExecS3Heals,
+		"proxy":       testExecS3Proxy,
 		"README":      testReadmeS3,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,6 +115,48 @@ func testExecS3Heals(t *testing.T, x *theatre) {
 	}
 	a.ends(exitOK)
 	b.holds("k", "healed\n")
+}
+
+// A client that knows nothing of tokens writes through the proxy, and no more
+// when somebody else has the lock.
+func testExecS3Proxy(t *testing.T, x *theatre) {
+	s := newShop(t, x.program)
+	p := s.serve(oneShop)
+	addr := p.addr("127.0.0.1:0")
+	aws := testenv.Program(t, "aws", "/usr/bin/aws")
+	// Versions before 2.13 do not read the endpoint.
+	put := func(value string) string {
+		return "echo " + value + ` | "$AWS" --endpoint-url "$AWS_ENDPOINT_URL_S3" s3 cp - s3://` + s.bucket + "/k"
+	}
+	env := []string{
+		"AWS=" + aws, "AWS_ACCESS_KEY_ID=app", "AWS_SECRET_ACCESS_KEY=s3cret-of-the-app", "AWS_REGION=" + s.server.Region,
+		"AWS_ENDPOINT_URL=http://" + s.server.Endpoint(), "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null",
+	}
+	under := func(value string) (token string) {
+		t.Helper()
+		a := x.prepare("--lock", x.lock(""), "--resource", "orders", "--s3", "http://"+addr, "--", "sh", "-c", `echo "$AWS_SESSION_TOKEN"; `+put(value))
+		a.cmd.Env = append(a.cmd.Env, env...)
+		must(t, a.cmd.Start())
+		a.watch()
+		token = a.line()
+		a.ends(exitOK)
+		s.holds(addr, value+"\n")
+		return token
+	}
+	old := under("one")
+	under("two")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", put("late"))
+	cmd.Env = append(append(os.Environ(), env...), "AWS_SESSION_TOKEN="+old, "AWS_ENDPOINT_URL_S3=http://"+addr)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "FenceTokenStale") {
+		t.Errorf("the old holder: %v: %s", err, out)
+	}
+	s.holds(addr, "two\n")
+	// What works on the store itself says what is wrong.
+	a := x.prepare("--lock", x.lock(""), "--resource", "orders", "--s3", "http://"+addr, "--", x.program, "s3", "ls", "--no-token", "--bucket", s.bucket)
+	a.cmd.Env = append(a.cmd.Env, env...)
+	must(t, a.cmd.Start())
+	a.watch()
+	a.ends(exitUsage, "the environment is that of exec --s3, for clients of the proxy at http://"+addr)
 }
 
 // What README.md shows of a shell does what it says.

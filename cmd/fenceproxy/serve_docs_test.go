@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -9,8 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	"github.com/fenceproxy/fenceproxy/internal/serveconfig"
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy"
 )
 
 func text(t *testing.T, path string) string {
@@ -75,29 +80,47 @@ func (n *names) Register(c prometheus.Collector) error {
 	return nil
 }
 
-// Whoever operates the proxy finds every key with its default, every metric,
-// every cause and every refusal in docs/operations.md.
-func TestOperationsDocs(t *testing.T) {
-	t.Parallel()
-	_, section, _ := strings.Cut(text(t, "../../docs/operations.md"), "\n## The proxy\n")
+// section is that of docs/operations.md with a title.
+func section(t *testing.T, title string) string {
+	t.Helper()
+	_, section, found := strings.Cut(text(t, "../../docs/operations.md"), "\n## "+title+"\n")
+	if !found {
+		t.Fatalf("there is no section %q", title)
+	}
 	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// Whoever operates the proxy finds every key with its default in
+// docs/operations.md, and no other.
+func TestOperationsDocsKeys(t *testing.T) {
+	t.Parallel()
+	postgres, s3 := section(t, "The proxy"), section(t, "The proxy for S3")
+	known := map[string]bool{}
 	for _, key := range serveconfig.Keys() {
-		row := regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(key.Path) + "`.*$").FindString(section)
+		known[key.Path] = true
+		within := postgres
+		if strings.HasPrefix(key.Path, "s3[]") {
+			within = s3
+		}
+		row := regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(key.Path) + "`.*$").FindString(within)
 		if row == "" {
 			t.Errorf("there is no row of %s", key.Path)
 		} else if cell := strings.TrimSpace(strings.Split(row, "|")[2]); strings.Trim(cell, "`") != key.Default {
 			t.Errorf("the default of %s is %s, and the row has %s", key.Path, key.Default, cell)
 		}
 	}
-	for _, path := range regexp.MustCompile("`(postgres\\[\\]\\.[a-z_.]+|(?:admin|log)\\.[a-z]+)`").FindAllStringSubmatch(section, -1) {
-		known := false
-		for _, key := range serveconfig.Keys() {
-			known = known || key.Path == path[1]
-		}
-		if !known {
+	for _, path := range regexp.MustCompile("`((?:postgres|s3)\\[\\]\\.[a-z_.\\[\\]]+|(?:admin|log)\\.[a-z]+)`").FindAllStringSubmatch(postgres+s3, -1) {
+		if !known[path[1]] {
 			t.Errorf("there is no key %s", path[1])
 		}
 	}
+}
+
+// The same of every metric, every cause and every refusal.
+func TestOperationsDocs(t *testing.T) {
+	t.Parallel()
+	within := section(t, "The proxy")
 	metrics := names{}
 	if _, err := pgproxy.NewMetrics(&metrics); err != nil {
 		t.Fatal(err)
@@ -113,14 +136,46 @@ func TestOperationsDocs(t *testing.T) {
 	if len(metrics.all) < 20 {
 		t.Errorf("only these were looked for: %q", metrics.all)
 	}
-	for _, name := range metrics.all {
-		if !strings.Contains(section, "`"+name+"`") {
-			t.Errorf("there is no `%s`", name)
+	has := func(within string, names []string) {
+		t.Helper()
+		for _, name := range names {
+			if !strings.Contains(within, "`"+name+"`") {
+				t.Errorf("there is no `%s`", name)
+			}
 		}
 	}
+	has(within, metrics.all)
 	for _, state := range []string{"TK001", "TK002", "TK003", "TK004", "TK005", "TK006", "TK007", "TK008"} {
-		if !strings.Contains(section, "\n| "+state+" |") {
+		if !strings.Contains(within, "\n| "+state+" |") {
 			t.Errorf("there is no row of %s", state)
+		}
+	}
+
+	within, metrics = section(t, "The proxy for S3"), names{}
+	if _, err := s3proxy.NewMetrics(&metrics); err != nil {
+		t.Fatal(err)
+	}
+	has(within, metrics.all)
+	for _, r := range carrier.Refusals() {
+		row := fmt.Sprintf("\n| %d `%s` |", r.Status, r.Code)
+		if !strings.Contains(within, row) && !errors.Is(r.Reason, guard.ErrUnclaimed) { // the proxy claims
+			t.Errorf("there is no row of %s", r.Code)
+		}
+	}
+	has(within, []string{s3ClientKeyEnv, s3ClientSecretEnv})
+}
+
+// docs/guarantees.md names every operation that the proxy for S3 serves.
+func TestGuaranteesDocsOperations(t *testing.T) {
+	t.Parallel()
+	guarantees := text(t, "../../docs/guarantees.md")
+	served := regexp.MustCompile(`(?m)^\t+operation\.(\w+): +\(\*exchange\)`).FindAllStringSubmatch(text(t, "../../proxy/s3proxy/gateway/dispatch.go"), -1)
+	if len(served) < 20 {
+		t.Errorf("only these were looked for: %q", served)
+	}
+	for _, name := range served {
+		if !regexp.MustCompile(`\b` + name[1] + `\b`).MatchString(guarantees) {
+			t.Errorf("there is no %s", name[1])
 		}
 	}
 }

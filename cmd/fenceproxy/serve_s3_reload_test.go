@@ -13,63 +13,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
-// After SIGTERM a request that is under way is answered, and nobody else gets in.
-func testServeS3Drain(t *testing.T, s *shop) {
-	p := s.serve(oneShop)
-	addr := p.addr("127.0.0.1:0")
-	busy := s.begin(p, addr, "k")
-	p.signal(syscall.SIGTERM)
-	p.await(`"msg":"draining"`, `"requests":1`)
-	if status, text := p.get("/readyz"); status != 503 || !strings.Contains(text, "shutting down") {
-		t.Errorf("/readyz: %d %s", status, text)
-	}
-	until(t, "nobody else gets in", func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err != nil
-	})
-	s.stores(busy.end())
-	p.ends(0, "stopped")
-	if strings.Contains(p.log(), "cutting") {
-		t.Error("requests were cut")
-	}
-	again := s.serve(oneShop)
-	s.holds(again.addr("127.0.0.1:0"), "k", strings.Repeat("\x00", 4<<20))
-}
-
-func testServeS3DrainCut(t *testing.T, s *shop) {
-	p := s.serve(oneShop)
-	busy := s.begin(p, p.addr("127.0.0.1:0"), "k")
-	p.signal(syscall.SIGTERM)
-	p.await("draining")
-	p.signal(syscall.SIGINT)
-	p.ends(130, "fenceproxy: stopped by SIGINT after SIGTERM: what was left was cut")
-	if code := busy.end(); code == "" {
-		t.Error("written")
-	}
-	s.absent("k")
-}
-
-func testServeS3DrainOverdue(_ *testing.T, s *shop) {
-	p := s.serve("shutdown_timeout: 100ms\n" + oneShop)
-	s.begin(p, p.addr("127.0.0.1:0"), "k")
-	p.signal(syscall.SIGTERM)
-	p.ends(1, "fenceproxy: sessions or requests did not end in time (shutdown_timeout 100ms): what was left was cut")
-	s.absent("k")
-}
-
-// absent wants nothing at a key.
-func (s *shop) absent(key string) {
-	s.t.Helper()
-	p := s.serve(oneShop)
-	_, code := s.customer(p.addr("127.0.0.1:0"), 0).get(key)
-	s.refuses(code, "NoSuchKey")
-}
-
 // Requests outlive a reload; those that come then get what is new.
-func testServeS3Reload(t *testing.T, s *shop) {
+func testServeS3Reload(_ *testing.T, s *shop) {
 	p := s.serve(oneShop)
 	addr := p.addr("127.0.0.1:0")
 	busy := s.begin(p, addr, "k")
@@ -128,7 +73,7 @@ func testServeS3ReloadListeners(t *testing.T, s *shop) {
 	p.await("drained", "127.0.0.1:0")
 
 	s.reload(p, withPostgres)
-	s.holds(p.address("127.0.0.1:0"), "k", "one")
+	s.holds(p.address("127.0.0.1:0"), "one")
 	if _, text := p.get("/metrics"); !strings.Contains(text, `operation="PutObject"} 2`) {
 		t.Error("what was counted is gone")
 	}
