@@ -115,6 +115,7 @@ type Machine struct {
 	thaws    bool // the server is one before PostgreSQL 16
 	mayWrite bool // read-only is not imposed on the session, although it is Slow
 	prepared bool // the statements of the proxy's own are there
+	reserved string
 
 	// at is where the session is when the boundaries sent have been answered,
 	// if certain: else it is what the last reply said.

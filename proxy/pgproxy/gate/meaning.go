@@ -38,6 +38,10 @@ func (m *Machine) define(name []byte, st statement.Meaning) {
 		m.unnamed = st
 		return
 	}
+	if m.reserves(stringOf(name)) {
+		m.prepared = false
+		return
+	}
 	was := m.named(stringOf(name))
 	if foreign(name) {
 		st = alike(m.statements, st)
@@ -94,6 +98,9 @@ func (m *Machine) meaning(name []byte) (st statement.Meaning, certain bool) {
 func (m *Machine) named(name string) statement.Meaning {
 	if st, known := m.statements[name]; known {
 		return st
+	}
+	if m.reserves(name) {
+		return statement.Unknown
 	}
 	return statement.Plain
 }

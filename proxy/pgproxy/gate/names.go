@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
 )
@@ -35,6 +36,15 @@ func alike(meanings map[string]statement.Meaning, st statement.Meaning) statemen
 	return statement.Plain
 }
 
+// Reserve says how the names of the proxy's own statements begin, COMMIT among
+// them: a client that uses one runs what it does not say, and if it gives one to
+// something else they are to be prepared again.
+func (m *Machine) Reserve(prefix string) { m.reserved = prefix }
+
+func (m *Machine) reserves(name string) bool {
+	return m.reserved != "" && strings.HasPrefix(name, m.reserved)
+}
+
 // runs reports whether EXECUTE of that name may run what begins or ends a
 // transaction, or otherwise must be known for what it is; unless that is not
 // certain yet.
@@ -42,6 +52,8 @@ func (m *Machine) runs(name string) (steers, certain bool) {
 	switch name {
 	case "":
 		return false, true
+	case statement.EscapedName:
+		return true, true // maybe one that is reserved
 	case statement.UnreadName:
 		for _, st := range m.statements {
 			steers = steers || st.Steers()

@@ -75,6 +75,7 @@ func (r *Relay) Serve(ctx context.Context, l *Link, drain <-chan struct{}) error
 		texts:   newTexts(l.Config.LogStatements),
 		wake:    make(chan struct{}, 1),
 	}
+	sn.machine.Reserve(sn.own.Prefix())
 	sn.watchClient()
 	group, ctx := errgroup.WithContext(ctx)
 	done := make(chan struct{})

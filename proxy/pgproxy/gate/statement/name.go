@@ -45,20 +45,30 @@ func droppedName(text string) string {
 	return name
 }
 
-// executedName is the name in an EXECUTE, UnreadName if it is not easily read.
+// executedName is the name in an EXECUTE, EscapedName or UnreadName if it is not
+// easily read.
 func executedName(text string) string {
 	scanner := sqltext.NewScanner(text, sqltext.Dialect{})
 	scanner.Next()
 	t := scanner.Next()
 	name, ok := nameIn(text, t)
-	if next := scanner.Next(); !ok || next.Kind != sqltext.End && text[next.Start] != '(' {
+	switch next := scanner.Next(); {
+	case next.Kind == sqltext.Symbol && text[next.Start] == '&':
+		return EscapedName
+	case !ok || next.Kind != sqltext.End && text[next.Start] != '(':
 		return UnreadName
 	}
 	return name
 }
 
-// UnreadName is no name that a statement can have.
-const UnreadName = "\x00"
+// No names that a statement can have.
+const (
+	// EscapedName stands for one whose letters are written as numbers.
+	EscapedName = "\x00&"
+	// UnreadName stands for one that has letters beyond ASCII, or quotes in it, or is
+	// too long.
+	UnreadName = "\x00"
+)
 
 // ASCII reports whether all letters of a text are.
 func ASCII(text string) bool {

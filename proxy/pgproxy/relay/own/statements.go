@@ -75,6 +75,9 @@ func New(suffix string) *Statements {
 	return o
 }
 
+// Prefix is what the names of these statements begin with.
+func (o *Statements) Prefix() string { return o.portal }
+
 // AppendPrepare appends Close and Parse of each statement: it may be there, if it
 // is not certain that it was lost.
 func (o *Statements) AppendPrepare(dst []byte) []byte {
