@@ -279,6 +279,26 @@ func TestCompleteRepeatedElsewhere(t *testing.T) {
 	})
 }
 
+// A completion that is repeated is not stopped by its own object.
+func TestConditionalCompleteRepeated(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		_, a, b := pair(t, s)
+		if err := a.Delete(t.Context(), writer(33), "k", DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		id := mustCreate(t, a, writer(33))
+		list := []minio.CompletePart{mustUpload(t, a, writer(33), id, 1, "new")}
+		for _, store := range []*Store{a, b, a} {
+			if _, err := store.CompleteUpload(t.Context(), writer(33), "k", id, list, CompleteOptions{IfNoneMatch: "*"}); err != nil {
+				t.Errorf("complete if there is nothing: %v", err)
+			}
+		}
+		expectValue(t, b, writer(33), "k", "new")
+	})
+}
+
 // What is not an id of this key and bucket, or no list of parts with the header
 // in front, is refused.
 func TestUploadRefuses(t *testing.T) {

@@ -4,11 +4,14 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
-	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
 )
 
 func expectTags(tb testing.TB, s *Store, token guard.Token, key string, want map[string]string) {
@@ -105,6 +108,18 @@ func TestRewriteKeepsTags(t *testing.T) {
 	})
 }
 
+// meanwhile is a network in which something happens before a request is sent.
+type meanwhile struct {
+	http.RoundTripper
+
+	before func(r *http.Request)
+}
+
+func (m meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.before(r)
+	return m.RoundTripper.RoundTrip(r)
+}
+
 // Tags that are read while another write replaces the object are not taken for
 // those of what was read.
 func TestTagsOfAnotherState(t *testing.T) {
@@ -112,35 +127,38 @@ func TestTagsOfAnotherState(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
 		e := newEnv(t, s, Config{})
-		direct, err := New(s.Client(t), Config{Bucket: e.bucket})
-		if err != nil {
-			t.Fatal(err)
-		}
 		put := func(value string) {
 			t.Helper()
-			_, err := direct.Put(t.Context(), writer(33), "k", strings.NewReader(value), int64(len(value)), PutOptions{UserTags: map[string]string{"of": value}})
+			_, err := e.store.Put(t.Context(), writer(33), "k", strings.NewReader(value), int64(len(value)), PutOptions{UserTags: map[string]string{"of": value}})
 			if err != nil {
-				t.Fatal(err)
+				t.Error(err)
 			}
 		}
 		put("one")
-		mustClaim(t, e.store, writer(33))
-		tagging := func(r s3link.Request) bool { return r.Query.Has("tagging") && r.Header.Get("X-Amz-Tagging") == "" }
-		held := e.link.Hold(tagging, 1)
-		done := make(chan error, 1)
-		go func() {
-			_, err := e.store.Copy(t.Context(), writer(33), CopyDest{Key: "copy"}, CopySource{Key: "k"})
-			done <- err
-		}()
-		<-held.Taken()
-		put("two")
-		held.Abandon()
-		if err := <-done; err == nil || guard.OutcomeOf(err) != guard.NotApplied {
-			t.Errorf("copy whose tags are not told: %v (%v)", err, guard.OutcomeOf(err))
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		var once sync.Once
+		client, err := minio.New(s.Endpoint(), &minio.Options{
+			Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, ""), Region: s.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+			Transport: meanwhile{transport, func(r *http.Request) {
+				if r.URL.Query().Has("tagging") {
+					once.Do(func() { put("two") })
+				}
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		e.link.Answer(tagging, 1, http.StatusNotFound, "NoSuchTagSet")
-		if _, err := e.store.SetTags(t.Context(), writer(33), "k", nil); err != nil {
+		store, err := New(client, Config{Bucket: e.bucket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = store.Copy(t.Context(), writer(33), CopyDest{Key: "copy"}, CopySource{Key: "k"})
+		expect(t, "copy of what is replaced meanwhile", err, ErrConflict, guard.NotApplied)
+		if _, err = store.Copy(t.Context(), writer(33), CopyDest{Key: "copy"}, CopySource{Key: "k"}); err != nil {
 			t.Error(err)
 		}
+		expectTags(t, store, writer(33), "copy", map[string]string{"of": "two"})
+		expectValue(t, store, writer(33), "copy", "two")
 	})
 }
