@@ -49,6 +49,7 @@ var texts = []string{
 	"INSERT INTO t VALUES (%d, 'm'); COMMIT; BEGIN", "SAVEPOINT s; INSERT INTO t VALUES (%d, 'm')", "COPY t TO STDOUT", "INSERT INTO deferred VALUES (1)",
 	"PREPARE a AS INSERT INTO t VALUES (%d, 'p')", "EXECUTE a", "DEALLOCATE a", "DEALLOCATE b", "SELECT set_config('a.b', 'c', false)", "COMMIT AND CHAIN",
 	"DECLARE h CURSOR WITH HOLD FOR SELECT 2", "FETCH h", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT 1",
+	"LOCK TABLE t IN SHARE MODE", "BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE t IN SHARE MODE", "EXECUTE b", "SET default_transaction_isolation = 'repeatable read'",
 }
 
 func newDialogue(seed uint64, texts []string) *dialogue {
