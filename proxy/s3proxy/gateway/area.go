@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
@@ -62,10 +64,28 @@ func (x *exchange) source() (from operation.Source, copies bool, err error) {
 	if from, err = operation.ParseSource(value); err != nil {
 		return from, true, refusal.New(refusal.InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
 	}
-	if !x.client.may(from.Bucket) {
-		return from, true, refusal.New(refusal.AccessDenied, "Access Denied")
+	if err := x.mayUse(from.Bucket); err != nil {
+		return from, true, err
 	}
 	return from, true, checkKey(from.Key)
+}
+
+// mayUse refuses a bucket that the client may not use, and a name that is no
+// bucket's: "app/orders" in the path to the store would be keys of bucket app.
+func (x *exchange) mayUse(bucket string) error {
+	if !x.client.may(bucket) {
+		return refusal.New(refusal.AccessDenied, "Access Denied")
+	}
+	return checkBucket(bucket)
+}
+
+func checkBucket(name string) error {
+	if err := s3utils.CheckValidBucketName(name); err != nil {
+		e := refusal.New(refusal.InvalidBucketName, "The specified bucket is not valid.")
+		e.Cause = err
+		return e
+	}
+	return nil
 }
 
 // checkKey refuses a key that is the fence's own, that leads out of its bucket,

@@ -105,6 +105,9 @@ func (x *exchange) serve() error {
 	if err != nil {
 		return err
 	}
+	if what, elsewhere := x.target.Elsewhere(x.r.Header); elsewhere {
+		return refusal.New(refusal.NotImplemented, "%s is not implemented by the proxy: the store might write keys that are fenced.", what)
+	}
 	if !fenced {
 		return x.forward()
 	}
@@ -155,9 +158,13 @@ func (x *exchange) admit() (fenced bool, err error) {
 	switch {
 	case t.Name == "":
 		return false, x.unknown()
-	case t.Bucket != "" && !x.client.may(t.Bucket),
-		t.Access == operation.Write && x.client.ReadOnly:
+	case t.Access == operation.Write && x.client.ReadOnly:
 		return false, refusal.New(refusal.AccessDenied, "Access Denied")
+	}
+	if t.Bucket != "" {
+		if err := x.mayUse(t.Bucket); err != nil {
+			return false, err
+		}
 	}
 	if err := checkKey(t.Key); err != nil {
 		return false, err

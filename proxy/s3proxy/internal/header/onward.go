@@ -9,11 +9,13 @@ import (
 
 // Onward is the header of a request as the store gets it: without what is for the
 // client's connection, belongs to how the client signed and sent it, or carries a
-// token.
+// token; and without what is some store's own or a proxy's, which nobody has to
+// sign: x-minio-force-delete deletes all keys that begin so, x-goog-copy-source
+// names another bucket's.
 func Onward(from http.Header) http.Header {
 	to := make(http.Header, len(from))
 	for name, values := range from {
-		if !hopByHop(name) && !sending(name) {
+		if !hopByHop(name) && !sending(name) && !(strings.HasPrefix(name, "X-") && !strings.HasPrefix(name, "X-Amz-")) {
 			to[name] = values
 		}
 	}

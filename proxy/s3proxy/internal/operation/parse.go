@@ -153,6 +153,24 @@ func (o *Operation) Foreign(h http.Header) (string, bool) {
 	return "", false
 }
 
+// Elsewhere returns what it is by which the request would make the store write
+// other keys than the one that it is about, or another bucket's. They are not
+// looked at, so nobody could say whether they are fenced.
+func (o *Operation) Elsewhere(h http.Header) (string, bool) {
+	if o.apart {
+		return string(o.Name), true
+	}
+	for name := range h {
+		name = strings.ToLower(name)
+		// Some stores take the first on any PUT; to the others MinIO takes an
+		// archive apart, and makes objects of what is in it.
+		if strings.HasPrefix(name, "x-amz-rename-source") || strings.HasPrefix(name, "x-amz-snowball-") || name == "x-amz-meta-snowball-auto-extract" {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 func heeds(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		prefix, open := strings.CutSuffix(n, "*")

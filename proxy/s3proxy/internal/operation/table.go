@@ -78,6 +78,7 @@ type Operation struct {
 	needs  []string // parameters of the query that must be there; name=value: with this value
 	takes  []string // parameters that may be there
 	copies bool     // x-amz-copy-source must be there, otherwise it must not
+	apart  bool     // the store writes, then or later, where neither the path nor x-amz-copy-source says
 	amz    []string // the x-amz- headers that it heeds; a final * is any rest
 }
 
@@ -146,9 +147,9 @@ func ofObjects() []Operation {
 		{Name: "GetObjectRetention", Scope: Object, method: http.MethodGet, needs: []string{"retention"}, takes: []string{"versionId"}},
 		{Name: "PutObjectRetention", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"retention"}, takes: []string{"versionId"}},
 		{Name: "GetObjectTorrent", Scope: Object, method: http.MethodGet, needs: []string{"torrent"}},
-		{Name: "RestoreObject", Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"restore"}, takes: []string{"versionId"}},
+		{Name: "RestoreObject", Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"restore"}, takes: []string{"versionId"}, apart: true},
 		{Name: "SelectObjectContent", Scope: Object, method: http.MethodPost, needs: []string{"select", "select-type"}},
-		{Name: "RenameObject", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"renameObject"}},
+		{Name: "RenameObject", Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"renameObject"}, apart: true},
 	}
 }
 
@@ -160,9 +161,15 @@ func ofProperties() []Operation {
 		name := Name("Bucket" + strings.ToUpper(p[:1]) + p[1:])
 		rows = append(rows,
 			Operation{Name: "Get" + name, Scope: Bucket, method: http.MethodGet, needs: []string{p}, takes: []string{"id", "continuation-token"}},
-			Operation{Name: "Put" + name, Access: Write, Scope: Bucket, method: http.MethodPut, needs: []string{p}, takes: []string{"id"}},
+			Operation{Name: "Put" + name, Access: Write, Scope: Bucket, method: http.MethodPut, needs: []string{p}, takes: []string{"id"}, apart: namesBucket(p)},
 			Operation{Name: "Delete" + name, Access: Write, Scope: Bucket, method: http.MethodDelete, needs: []string{p}, takes: []string{"id"}},
 		)
 	}
 	return rows
+}
+
+// namesBucket reports whether such a configuration names a bucket into which the
+// store then writes by itself.
+func namesBucket(property string) bool {
+	return slices.Contains([]string{"analytics", "inventory", "logging", "replication"}, property)
 }
