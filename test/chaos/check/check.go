@@ -30,6 +30,8 @@ type Case struct {
 	Applied []history.Entry
 	// Now is what it holds.
 	Now history.State
+	// Mark is what the resource remembers of tokens; nil if it remembers none.
+	Mark *guard.Mark
 	// ClaimLimit is how long a claim may take, faults not counted. 0: any time.
 	ClaimLimit time.Duration
 }
@@ -55,7 +57,7 @@ func (v Violation) String() string {
 func (c Case) All() []Violation {
 	k := newKnown(c)
 	var found []Violation
-	for _, check := range []func(*known) []Violation{stale, told, current, claims, overwritten} {
+	for _, check := range []func(*known) []Violation{stale, told, current, claims, marked, overwritten} {
 		found = append(found, check(k)...)
 	}
 	return found

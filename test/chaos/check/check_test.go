@@ -347,6 +347,28 @@ func TestNowIsTheLastWrite(t *testing.T) {
 	}
 }
 
+func TestMarkIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		mark guard.Mark
+		want int
+	}{
+		{guard.Mark{Writer: 34, Reader: 35}, 0},
+		{guard.Mark{Writer: 33, Reader: 35}, 1},
+		{guard.Mark{Writer: 36, Reader: 34}, 1},
+	} {
+		var s story
+		s.claim(33)
+		s.claim(35)
+		s.last().Shared = true
+		s.claim(34)
+		k := check.Case{Ops: s.ops, Mark: &c.mark}
+		if found := k.All(); len(found) != c.want || c.want == 1 && found[0].Invariant != "I6" {
+			t.Errorf("mark %+v: %v", c.mark, found)
+		}
+	}
+}
+
 func TestChain(t *testing.T) {
 	t.Parallel()
 	var s story

@@ -33,21 +33,38 @@ func (h Hole) Build(tb testing.TB, root string) string {
 	return path
 }
 
+// Sources are the changed source files, by their paths in root.
+func (h Hole) Sources(root string) (map[string]string, error) {
+	changed := map[string]string{}
+	for _, c := range h.Changes {
+		path := filepath.Join(root, c.File)
+		text, known := changed[path]
+		if !known {
+			file, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			text = string(file)
+		}
+		if n := strings.Count(text, c.Old); n != 1 {
+			return nil, fmt.Errorf("%s has %q %d times, and should have it once: the hole has to follow the code", c.File, c.Old, n)
+		}
+		changed[path] = strings.Replace(text, c.Old, c.New, 1)
+	}
+	return changed, nil
+}
+
 // overlay writes the changed files and the list of them.
 func (h Hole) overlay(tb testing.TB, root, dir string) string {
 	tb.Helper()
+	sources, err := h.Sources(root)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	replaced := map[string]string{}
-	for i, c := range h.Changes {
-		path := filepath.Join(root, c.File)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if n := strings.Count(string(text), c.Old); n != 1 {
-			tb.Fatalf("%s has %q %d times, and should have it once: the hole has to follow the code", c.File, c.Old, n)
-		}
-		changed := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(changed, []byte(strings.Replace(string(text), c.Old, c.New, 1)), 0o600); err != nil {
+	for path, text := range sources {
+		changed := filepath.Join(dir, fmt.Sprintf("%d.go", len(replaced)))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 			tb.Fatal(err)
 		}
 		replaced[path] = changed

@@ -45,6 +45,12 @@ const (
 	noCheck = `"present"`
 )
 
+// noRule admits every token at every key.
+var noRule = []Change{{
+	"stores/s3/layout/decide.go", "func (g Grant) Admits(s State) error {\n",
+	"func (g Grant) Admits(s State) error {\n\tif g.Token.Number > 0 {\n\t\treturn nil\n\t}\n",
+}}
+
 // Holes are one for each store and each proxy, at least.
 func Holes() []Hole {
 	return []Hole{
@@ -61,8 +67,10 @@ func Holes() []Hole {
 			Changes: []Change{{"stores/postgres/message.go", `checkExclusive = "::pg_catalog.int8, true)"`, `checkExclusive = "::pg_catalog.int8, true) and false"`}},
 		},
 		{
-			Name: "s3store without its rule", Ways: []string{ways.S3Store}, In: Worker,
-			Changes: []Change{{"stores/s3/layout/decide.go", "func (g Grant) Admits(s State) error {\n", "func (g Grant) Admits(s State) error {\n\tif g.Token.Number > 0 {\n\t\treturn nil\n\t}\n"}},
+			Name: "s3store without its rule", Ways: []string{ways.S3Store}, In: Worker, Changes: noRule,
+		},
+		{
+			Name: "s3proxy without its rule", Ways: []string{ways.S3ProxyGo}, In: Proxy, Changes: noRule,
 		},
 		{
 			Name: "pgproxy without a check outside of blocks", Ways: []string{ways.ProxyPgx, ways.ProxyPsql}, In: Proxy,

@@ -124,6 +124,9 @@ func (r *Report) meet(faults, ops []history.Op) {
 			if op.Kind != history.Write || !op.Overlaps(f.Began, end) {
 				continue
 			}
+			if !op.Over() && op.Began < f.Began {
+				continue // its process was killed, most likely before
+			}
 			c := r.cell(f.Way, op.Way)
 			c.writes++
 			switch op.Outcome {

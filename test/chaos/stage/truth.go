@@ -2,7 +2,6 @@ package stage
 
 import (
 	"context"
-	"slices"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
@@ -34,9 +33,46 @@ func (s *Stage) cases(resources []worker.Resource, ops []history.Op) []check.Cas
 		} else {
 			c.Applied, c.Now = s.rows(r)
 		}
+		if !ways.Control(r.Ways[0]) {
+			c.Mark = s.mark(r)
+		}
 		all = append(all, c)
 	}
 	return all
+}
+
+// mark is what a resource remembers, past all links.
+func (s *Stage) mark(r worker.Resource) *guard.Mark {
+	s.tb.Helper()
+	var mark guard.Mark
+	var err error
+	if ways.InS3(r.Ways[0]) {
+		store, end := s.store()
+		defer end()
+		mark, err = store.Mark(s.tb.Context(), r.Name)
+	} else {
+		conn := s.connect()
+		defer conn.Close(context.Background())
+		err = conn.QueryRow(s.tb.Context(), "SELECT writer, reader FROM fence.marks WHERE resource = $1", r.Name).Scan(&mark.Writer, &mark.Reader)
+	}
+	if err != nil {
+		s.tb.Fatalf("read mark of %s: %v", r.Name, err)
+	}
+	return &mark
+}
+
+// store is one on the bucket, past all links, that reads without a token.
+func (s *Stage) store() (*s3store.Store, func()) {
+	s.tb.Helper()
+	client, end, err := s.direct.S3.Client()
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	store, err := s3store.New(client, s3store.Config{Bucket: s.direct.S3.Bucket, ReadWithoutToken: true})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return store, end
 }
 
 func (s *Stage) rows(r worker.Resource) ([]history.Entry, history.State) {
@@ -54,21 +90,21 @@ func (s *Stage) rows(r worker.Resource) ([]history.Entry, history.State) {
 // without a token.
 func (s *Stage) object(r worker.Resource) history.Entry {
 	s.tb.Helper()
+	if !ways.Control(r.Ways[0]) {
+		store, end := s.store()
+		defer end()
+		e, _, err := ways.ReadObject(s.tb.Context(), store, guard.Token{}, r.Register.Key)
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		return e
+	}
 	client, end, err := s.direct.S3.Client()
 	if err != nil {
 		s.tb.Fatal(err)
 	}
 	defer end()
-	var e history.Entry
-	if slices.Contains(r.Ways, ways.S3ContentMatch) || slices.Contains(r.Ways, ways.S3Unchecked) {
-		e, _, err = ways.StatBare(s.tb.Context(), client, s.direct.S3.Bucket, r.Register.Key)
-	} else {
-		var store *s3store.Store
-		if store, err = s3store.New(client, s3store.Config{Bucket: s.direct.S3.Bucket, ReadWithoutToken: true}); err != nil {
-			s.tb.Fatal(err)
-		}
-		e, _, err = ways.ReadObject(s.tb.Context(), store, guard.Token{}, r.Register.Key)
-	}
+	e, _, err := ways.StatBare(s.tb.Context(), client, s.direct.S3.Bucket, r.Register.Key)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

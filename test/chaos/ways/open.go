@@ -85,6 +85,11 @@ func Open(name string, a Access, dice *rand.Rand) (Way, error) {
 	return open(a, dice)
 }
 
+// Control reports whether the way is one of the control group.
+func Control(name string) bool {
+	return slices.Contains([]string{Unchecked, LookFirst, SnapshotCheck, S3Unchecked, S3ContentMatch}, name)
+}
+
 // InS3 reports whether the way leads to an object, and else to tables.
 func InS3(name string) bool {
 	return slices.Contains([]string{S3Store, S3ProxyGo, S3ProxyAWS, S3Unchecked, S3ContentMatch}, name)

@@ -56,7 +56,11 @@ type storeTenure struct {
 	dice  *rand.Rand
 }
 
+var _ Parallel = (*storeTenure)(nil)
+
 func (t *storeTenure) Leave() {}
+
+func (t *storeTenure) Parallel() {}
 
 func (t *storeTenure) Read(ctx context.Context) (s history.State, err error) {
 	err = t.store.InTx(ctx, t.token, func(ctx context.Context, tx pgx.Tx) (err error) {

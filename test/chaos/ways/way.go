@@ -34,6 +34,13 @@ type Tenure interface {
 	Leave()
 }
 
+// Parallel is a Tenure whose Write may be called by many goroutines at once.
+type Parallel interface {
+	Tenure
+	// Parallel says so.
+	Parallel()
+}
+
 // Register is where a register is.
 type Register struct {
 	// Table is the suffix of the tables' names in Postgres.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -74,6 +75,11 @@ func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 		if h.lease.Token().Mode == guard.Shared {
 			continue
 		}
+		if p, ok := t.(ways.Parallel); ok && h.worker.dice.IntN(16) == 0 {
+			if h.burst(ctx, p, pause); h.worker.dice.IntN(2) == 0 {
+				continue
+			}
+		}
 		if outcome := h.write(ctx, t, pause); outcome != guard.Applied {
 			h.known = false
 			if outcome == guard.Refused || h.worker.dice.IntN(2) == 0 {
@@ -112,6 +118,26 @@ func (h *holder) read(ctx context.Context, t ways.Tenure) guard.Outcome {
 }
 
 func (h *holder) write(ctx context.Context, t ways.Tenure, pause func()) guard.Outcome {
+	s, outcome := h.put(ctx, t, pause)
+	if outcome == guard.Applied {
+		h.state = s
+	}
+	return outcome
+}
+
+// burst writes several times at once, based on one state. None of them may be
+// refused because of the others (I3).
+func (h *holder) burst(ctx context.Context, t ways.Parallel, pause func()) {
+	var all sync.WaitGroup
+	for range 2 + h.worker.dice.IntN(4) {
+		all.Go(func() { h.put(ctx, t, pause) })
+	}
+	all.Wait()
+	h.known = false
+}
+
+// put is one write, based on what is known.
+func (h *holder) put(ctx context.Context, t ways.Tenure, pause func()) (history.State, guard.Outcome) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	op := h.op(history.Write)
@@ -120,9 +146,6 @@ func (h *holder) write(ctx context.Context, t ways.Tenure, pause func()) guard.O
 	e := history.Entry{State: history.State{Version: h.state.Version + 1, ID: op.ID}, Number: op.Number, Prev: h.state.ID}
 	s, err := t.Write(ctx, e, pause)
 	outcome := guard.OutcomeOf(err)
-	if err == nil {
-		h.state = s
-	}
 	h.worker.record.End(op, outcome, ways.Reason(err), err)
-	return outcome
+	return s, outcome
 }

@@ -40,7 +40,7 @@ func Work(in io.Reader) error {
 	var all sync.WaitGroup
 	for i := range max(1, job.Hands) {
 		all.Go(func() {
-			w := &worker{job: job, record: record, dice: rand.New(rand.NewPCG(job.Seed, uint64(i))), services: map[string]*lockurl.Service{}, ways: map[string]ways.Way{}}
+			w := &worker{job: job, record: record, dice: rand.New(&source{pcg: rand.NewPCG(job.Seed, uint64(i))}), services: map[string]*lockurl.Service{}, ways: map[string]ways.Way{}}
 			for ctx.Err() == nil {
 				w.turn(ctx, job.Resources[w.dice.IntN(len(job.Resources))])
 			}
@@ -49,6 +49,18 @@ func Work(in io.Reader) error {
 	}
 	all.Wait()
 	return record.Close()
+}
+
+// source is a source of random numbers for many goroutines.
+type source struct {
+	mu  sync.Mutex
+	pcg *rand.PCG
+}
+
+func (s *source) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pcg.Uint64()
 }
 
 // worker is one of a process's hands, with connections of its own.
