@@ -84,14 +84,23 @@ func carrying(tb testing.TB, t guard.Token, more ...map[string]string) map[strin
 	return with(append(more, map[string]string{"X-Amz-Security-Token": text(tb, t)})...)
 }
 
+// overtaken is a proxy that takes token 33 for current: the newer one has come
+// through another proxy.
+func (e *env) overtaken(tb testing.TB) *proxy {
+	tb.Helper()
+	p := e.start(tb)
+	put(tb, p.app(tb, token(33)), e.bucket, "k", "by 33")
+	put(tb, e.start(tb).app(tb, token(34)), e.bucket, "k", "v")
+	return p
+}
+
 // A stale holder that waits for leave to send its body gets its answer instead.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	p := e.start(t)
+	p := e.overtaken(t)
 	target := "/" + e.bucket + "/k"
 	expect := map[string]string{"Expect": "100-continue"}
-	put(t, p.app(t, token(34)), e.bucket, "k", "v")
 	before := counted(t, p.metrics.gateway.BytesUp)
 	for _, size := range []int{1, 100, 1 << 30, 5 << 30} {
 		c := p.dial(t)
@@ -122,13 +131,21 @@ func TestExpectContinue(t *testing.T) {
 func TestStaleHolderSendsOn(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	p := e.start(t)
-	put(t, p.app(t, token(34)), e.bucket, "k", "v")
+	p := e.overtaken(t)
 	stale := p.app(t, token(33))
 	body := make([]byte, 48<<20)
 	for range 20 {
 		_, err := stale.PutObject(t.Context(), e.bucket, "k", struct{ io.Reader }{bytes.NewReader(body)}, int64(len(body)), "", "", minio.PutObjectOptions{})
 		refused(t, "put of 48 MiB", err, 412, "FenceTokenStale")
+	}
+	// Not every client looks for an answer before it has sent all.
+	conn := p.dial(t)
+	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", len(body), carrying(t, token(33)))
+	if _, err := conn.Write(body); err != nil {
+		t.Error(err)
+	}
+	if status, code := conn.answer(); status != 412 || code != "FenceTokenStale" {
+		t.Errorf("%d %s", status, code)
 	}
 	expectValue(t, p.app(t, token(34)), e.bucket, "k", "v")
 }

@@ -89,8 +89,13 @@ func TestOtherBuckets(t *testing.T) {
 			if strings.Contains(target, "%zz") {
 				continue // no client of net/http sends that
 			}
-			if res, body := p.do(t, method, target, "", header); res.StatusCode/100 != 4 && res.StatusCode != http.StatusNotImplemented {
+			res, body := p.do(t, method, target, "", header)
+			if res.StatusCode/100 != 4 && res.StatusCode != http.StatusNotImplemented {
 				t.Errorf("%s %s: %d %s", method, target, res.StatusCode, body)
+			}
+			// Such a key leads out of its bucket, and is not even shown to the store.
+			if out := "/" + e.bucket + "/"; strings.HasPrefix(target, out) && strings.Contains(target, theirs.bucket) && res.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s %s: %d %s, want 400", method, target, res.StatusCode, body)
 			}
 		}
 	}
