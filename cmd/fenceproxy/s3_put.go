@@ -67,6 +67,9 @@ With --json:
 		if *absent && o.IfMatch != "" {
 			return usage(cmd, "--if-match and --if-none-match at once")
 		}
+		if flags.Changed("if-match") && o.IfMatch == "" {
+			return usage(cmd, "--if-match names no ETag")
+		}
 		var err error
 		if o.UserMetadata, err = parseMetadata(cmd, *metadata); err != nil {
 			return err

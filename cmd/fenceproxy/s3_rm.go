@@ -48,6 +48,9 @@ answer was lost, so that nobody knows whether it was deleted.
 		if err := r.check(cmd, args); err != nil {
 			return err
 		}
+		if flags.Changed("if-match") && r.ifMatch == "" {
+			return usage(cmd, "--if-match names no ETag")
+		}
 		session, err := p.s3Session(cmd, "")
 		if err != nil {
 			return err

@@ -41,9 +41,10 @@ func (p *plan) follows(earlier *plan) bool {
 
 // listener is a place where clients connect, and the server for them.
 type listener struct {
-	plan   *plan
+	name   string // as in listen
 	ln     *handover
 	server server
+	plan   *plan // of the last reload
 	// retired: its server was shut down, perhaps before it began to serve.
 	retired atomic.Bool
 }
@@ -113,7 +114,7 @@ func (s *service) plans(config *serveconfig.Config) ([]*plan, error) {
 }
 
 func (c *change) prepareListener(p *plan) error {
-	l := &listener{plan: p}
+	l := &listener{name: p.name, plan: p}
 	old, stays := c.service.listeners[p.name]
 	var ln net.Listener
 	var err error
@@ -147,7 +148,7 @@ func (c *change) commit() error {
 	limit := c.config.ShutdownTimeout
 	begun := map[string]*listener{}
 	for _, l := range c.begin {
-		begun[l.plan.name] = l
+		begun[l.name] = l
 	}
 	for name, l := range s.listeners {
 		plan, stays := c.keep[name]
@@ -167,9 +168,9 @@ func (c *change) commit() error {
 		s.retire(l, limit)
 	}
 	for _, l := range c.begin {
-		s.listeners[l.plan.name] = l
+		s.listeners[l.name] = l
 		s.running.Go(func() { s.serve(l) })
-		s.log.Info("listening", "listen", l.plan.name, "address", l.ln.Addr().String(), "protocol", l.plan.protocol,
+		s.log.Info("listening", "listen", l.name, "address", l.ln.Addr().String(), "protocol", l.plan.protocol,
 			"upstream", l.plan.upstream, "untokened", l.plan.untokened)
 	}
 	s.applyAdmin(c.config, c.admin)
@@ -207,7 +208,7 @@ func (s *service) retire(l *listener, limit time.Duration) {
 func (s *service) serve(l *listener) {
 	if err := l.server.Serve(s.hard, l.ln); err != nil && s.hard.Err() == nil && !l.retired.Load() {
 		select {
-		case s.failed <- fmt.Errorf("listen on %s: %w", l.plan.name, err):
+		case s.failed <- fmt.Errorf("listen on %s: %w", l.name, err):
 		default: // one is enough to end all
 		}
 	}

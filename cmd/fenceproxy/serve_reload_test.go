@@ -19,6 +19,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/serveconfig"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks"
 )
 
 // reload writes a new configuration and has it read.
@@ -57,6 +58,8 @@ func TestServeReadyWhileReloading(t *testing.T) {
 		for _, address := range listen {
 			text.WriteString("  - {listen: '" + address + "', upstream: {address: '127.0.0.1:1'}}\n")
 		}
+		text.WriteString("s3: [{listen: '127.0.0.2:0', upstream: {endpoint: 'http://127.0.0.1:1', access_key: a, secret_key: b}, clients: [{access_key: " +
+			locks.NewID() + ", secret_key: 0123456789abcdef, buckets: ['*']}]}]\n")
 		c, err := serveconfig.Parse("f.yaml", []byte(text.String()), nil)
 		if err != nil {
 			t.Fatal(err)

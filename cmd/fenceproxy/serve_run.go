@@ -150,7 +150,7 @@ func (s *service) checkReady(ctx context.Context) error {
 	for i, l := range all {
 		asked.Go(func() {
 			if err := l.server.Ready(ctx); err != nil {
-				results[i] = fmt.Errorf("%s: %w", l.plan.name, err)
+				results[i] = fmt.Errorf("%s: %w", l.name, err)
 			}
 		})
 	}
