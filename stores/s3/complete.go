@@ -58,7 +58,7 @@ func (s *Store) completeUpload(ctx context.Context, token guard.Token, key, id s
 	}
 	w := &write{
 		store: s, grant: g, key: key, header: opened.Header,
-		wish:  layout.Wish{IfMatch: strings.Trim(o.IfMatch, `"`), IfAbsent: o.IfNoneMatch != "", Legacy: s.config.Legacy},
+		wish:  layout.Wish{IfMatch: unquoted(o.IfMatch), IfAbsent: o.IfNoneMatch != "", Legacy: s.config.Legacy},
 		cargo: &completion{Upload: parts.Upload{Bucket: s.parts, Key: key, ID: opened.Upstream}, store: s, list: plain},
 	}
 	return w.run(ctx)

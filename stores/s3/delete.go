@@ -3,7 +3,6 @@ package s3store
 import (
 	"context"
 	"iter"
-	"strings"
 	"sync"
 
 	"github.com/minio/minio-go/v7"
@@ -36,7 +35,7 @@ func (s *Store) remove(ctx context.Context, token guard.Token, key string, o Del
 	}
 	w := &write{
 		store: s, grant: g, key: key,
-		wish:  layout.Wish{Delete: true, IfMatch: strings.Trim(o.IfMatch, `"`), Legacy: s.config.Legacy},
+		wish:  layout.Wish{Delete: true, IfMatch: unquoted(o.IfMatch), Legacy: s.config.Legacy},
 		cargo: &single{store: s, key: key, payload: payload.Empty(), opts: minio.PutObjectOptions{}},
 	}
 	_, err = w.run(ctx)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -82,7 +81,7 @@ func (s *Store) get(ctx context.Context, token guard.Token, key string, o *GetOp
 	if o.Length > farthest-max(o.Offset, 0) {
 		o.Length = 0 // to the end, then
 	}
-	o.IfMatch, o.IfNoneMatch = strings.Trim(o.IfMatch, `"`), strings.Trim(o.IfNoneMatch, `"`)
+	o.IfMatch, o.IfNoneMatch = unquoted(o.IfMatch), unquoted(o.IfNoneMatch)
 	if o.Offset != 0 || o.PartNumber > 1 {
 		return s.getInside(ctx, g, key, o)
 	}

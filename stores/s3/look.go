@@ -106,7 +106,7 @@ func (s *Store) Stat(ctx context.Context, token guard.Token, key string, o GetOp
 }
 
 func (s *Store) stat(ctx context.Context, token guard.Token, key string, o *GetOptions) (minio.ObjectInfo, error) {
-	o.IfMatch, o.IfNoneMatch = strings.Trim(o.IfMatch, `"`), strings.Trim(o.IfNoneMatch, `"`)
+	o.IfMatch, o.IfNoneMatch = unquoted(o.IfMatch), unquoted(o.IfNoneMatch)
 	g, err := s.reader(ctx, token, key)
 	if err != nil {
 		return minio.ObjectInfo{}, err

@@ -73,7 +73,7 @@ func (s *Store) put(ctx context.Context, token guard.Token, key string, p *paylo
 	if err != nil {
 		return minio.UploadInfo{}, notApplied(err)
 	}
-	wish.IfMatch, wish.IfAbsent, wish.Legacy = strings.Trim(o.IfMatch, `"`), o.IfNoneMatch != "", wish.Legacy || s.config.Legacy
+	wish.IfMatch, wish.IfAbsent, wish.Legacy = unquoted(o.IfMatch), o.IfNoneMatch != "", wish.Legacy || s.config.Legacy
 	w := &write{store: s, grant: g, key: key, wish: wish}
 	var part []byte
 	if p.Size() < 0 {
@@ -159,4 +159,16 @@ func (o *PutOptions) conditions() error {
 		return fmt.Errorf("%w: IfMatch and IfNoneMatch at once", guard.ErrUnsupported)
 	}
 	return nil
+}
+
+// noETag is what no server gives an object for an ETag.
+const noETag = "-"
+
+// unquoted is an ETag as the server has it. One with nothing between its quotes
+// is no ETag, and a condition that names it false.
+func unquoted(etag string) string {
+	if bare := strings.Trim(etag, `"`); bare != "" || etag == "" {
+		return bare
+	}
+	return noETag
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -92,7 +91,7 @@ func (x *exchange) origin() (*origin.Origin, error) {
 		return nil, err
 	}
 	c := &o.Conditions
-	c.IfMatch, c.IfNoneMatch = strings.Trim(c.IfMatch, `"`), strings.Trim(c.IfNoneMatch, `"`)
+	c.IfMatch, c.IfNoneMatch = unquoted(c.IfMatch), unquoted(c.IfNoneMatch)
 	fenced, err := x.fenced(o.Bucket, o.Key)
 	if err != nil || !fenced {
 		return o, err

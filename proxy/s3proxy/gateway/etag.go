@@ -18,7 +18,20 @@ func shownETag(etag string) string {
 // namedETag is the store's ETag for one that a client names, with or without
 // quotes; "*" stays what it is.
 func namedETag(etag string) string {
-	return strings.TrimSuffix(strings.Trim(strings.TrimSpace(etag), `"`), notMD5)
+	named := unquoted(etag)
+	if stored := strings.TrimSuffix(named, notMD5); stored != "" {
+		return stored
+	}
+	return named
+}
+
+// unquoted is an ETag that a client names without its quotes. If there is nothing
+// in them it is one that no object has: a condition that is false, not none.
+func unquoted(etag string) string {
+	if bare := strings.Trim(strings.TrimSpace(etag), `"`); bare != "" || etag == "" {
+		return bare
+	}
+	return "-"
 }
 
 // quoted is an ETag as it stands in a header.
