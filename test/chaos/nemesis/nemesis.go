@@ -47,56 +47,48 @@ type under struct {
 type run struct {
 	tb     testing.TB
 	record *history.Recorder
-	dice   *rand.Rand
 	active []under
 }
 
 // Run lets faults happen until ctx ends, then ends those that last, and returns
 // how many there were. It has to be called by the test's goroutine.
-func Run(ctx context.Context, tb testing.TB, record *history.Recorder, s Schedule, catalog []Fault) int {
+func Run(ctx context.Context, tb testing.TB, record *history.Recorder, s Schedule, catalog []Fault) (count int) {
 	tb.Helper()
-	r := &run{tb: tb, record: record, dice: rand.New(rand.NewPCG(s.Seed, 1))}
-	defer func() { r.end(time.Now().Add(24 * time.Hour)) }() // also if the test ends in the middle
-	count := 0
+	r := &run{tb: tb, record: record}
+	defer func() { r.end(func(under) bool { return true }) }() // also if the test ends in the middle
 	for next := time.Now(); ctx.Err() == nil; {
-		r.end(time.Now())
+		r.end(func(u under) bool { return !u.until.After(time.Now()) })
 		if time.Now().Before(next) || len(r.active) >= s.AtOnce {
 			nap(ctx, 2*time.Millisecond)
 			continue
 		}
-		if r.begin(catalog) {
-			count++
-		}
-		next = next.Add(s.Every/2 + r.upTo(s.Every))
+		// What happens depends on the seed and on how many there were, and not on
+		// when: each has dice of its own.
+		dice := rand.New(rand.NewPCG(s.Seed, uint64(count)))
+		r.begin(draw(catalog, dice), dice)
+		count++
+		next = next.Add(s.Every/2 + time.Duration(dice.Int64N(int64(s.Every))))
 	}
 	return count
 }
 
-func (r *run) upTo(d time.Duration) time.Duration { return time.Duration(r.dice.Int64N(int64(d))) }
-
-// begin draws a fault; if its target has one already, nothing happens.
-func (r *run) begin(catalog []Fault) bool {
-	f := r.draw(catalog)
+// begin begins a fault. One that its target has is over.
+func (r *run) begin(f Fault, dice *rand.Rand) {
+	r.end(func(u under) bool { return u.fault.Target == f.Target })
 	// Most are short, so that there can be many, and some are long.
-	lasts := time.Duration(float64(f.Longest) * math.Pow(r.dice.Float64(), 3))
-	for _, u := range r.active {
-		if u.fault.Target == f.Target {
-			return false
-		}
-	}
+	lasts := time.Duration(float64(f.Longest) * math.Pow(dice.Float64(), 3))
 	op := r.record.Begin(history.Op{Kind: history.Fault, Way: f.Name, Resource: f.Target})
-	u := under{op: op, fault: f, end: f.Begin(r.tb, r.dice)}
+	u := under{op: op, fault: f, end: f.Begin(r.tb, dice)}
 	u.until = time.Now().Add(lasts)
 	r.active = append(r.active, u)
-	return true
 }
 
-func (r *run) draw(catalog []Fault) Fault {
+func draw(catalog []Fault, dice *rand.Rand) Fault {
 	all := 0
 	for _, f := range catalog {
 		all += f.Weight
 	}
-	at := r.dice.IntN(all)
+	at := dice.IntN(all)
 	for _, f := range catalog {
 		if at -= f.Weight; at < 0 {
 			return f
@@ -105,11 +97,11 @@ func (r *run) draw(catalog []Fault) Fault {
 	panic("unreachable")
 }
 
-// end ends the faults that are over by now.
-func (r *run) end(now time.Time) {
+// end ends the faults that are over.
+func (r *run) end(over func(under) bool) {
 	var rest []under
 	for _, u := range r.active {
-		if u.until.After(now) {
+		if !over(u) {
 			rest = append(rest, u)
 			continue
 		}

@@ -1,0 +1,102 @@
+package nemesis_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/fenceproxy/fenceproxy/test/chaos/history"
+	"github.com/fenceproxy/fenceproxy/test/chaos/nemesis"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// play lets n faults of a catalog of two targets begin, and returns their names and
+// what they recorded.
+func play(t *testing.T, seed uint64, n int) (names []string, ops []history.Op) {
+	t.Helper()
+	dir := t.TempDir()
+	record, err := history.Create(dir, "nemesis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	going := map[string]bool{}
+	fault := func(name, target string, weight int, longest time.Duration) nemesis.Fault {
+		return nemesis.Fault{Name: name, Target: target, Weight: weight, Longest: longest, Begin: func(testing.TB, *rand.Rand) func() {
+			if going[target] {
+				t.Errorf("%s has two faults at a time", target)
+			}
+			if names = append(names, name); len(names) == n {
+				stop()
+			}
+			if longest == 0 {
+				return nil
+			}
+			going[target] = true
+			return func() { going[target] = false }
+		}}
+	}
+	catalog := []nemesis.Fault{fault("a stopped", "a", 3, time.Millisecond), fault("a cut", "a", 1, 0), fault("b stopped", "b", 1, time.Millisecond)}
+	count := nemesis.Run(ctx, t, record, nemesis.Schedule{Seed: seed, Every: 4 * time.Millisecond, AtOnce: 2}, catalog)
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if count != n {
+		t.Errorf("%d faults, want %d", count, n)
+	}
+	for target, goes := range going {
+		if goes {
+			t.Errorf("the fault of %s did not end", target)
+		}
+	}
+	if ops, err = history.Load(dir); err != nil {
+		t.Fatal(err)
+	}
+	return names, ops
+}
+
+func TestSameSeedSameFaults(t *testing.T) {
+	t.Parallel()
+	first, _ := play(t, 1, 20)
+	again, _ := play(t, 1, 20)
+	other, _ := play(t, 2, 20)
+	counts := func(names []string) map[string]int {
+		all := map[string]int{}
+		for _, name := range names {
+			all[name]++
+		}
+		return all
+	}
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("the same seed has other faults: %s", diff)
+	}
+	if cmp.Equal(first, other) {
+		t.Errorf("another seed has the same faults: %v", first)
+	}
+	if all := counts(first); all["a stopped"] <= all["a cut"] {
+		t.Errorf("weights do not count: %v", all)
+	}
+}
+
+func TestFaultsAreRecorded(t *testing.T) {
+	t.Parallel()
+	names, ops := play(t, 3, 10)
+	if len(ops) != len(names) {
+		t.Fatalf("%d of %d faults are recorded", len(ops), len(names))
+	}
+	for i, op := range ops {
+		if op.Kind != history.Fault || op.Way != names[i] || !op.Over() {
+			t.Errorf("%d: %+v, want %s and its end", i, op, names[i])
+		}
+	}
+	if got := fmt.Sprint(ops[0].Resource); got != "a" && got != "b" {
+		t.Errorf("target %s", got)
+	}
+}
