@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -49,7 +50,7 @@ func (s *Store) checkMark(ctx context.Context, token guard.Token) error {
 
 // checkKey looks whether the key may be written under g.
 func (s *Store) checkKey(ctx context.Context, g layout.Grant, key string) error {
-	state, _, err := s.look(ctx, g, key)
+	state, _, err := s.lookAgain(ctx, g, key)
 	if err != nil {
 		return err
 	}
@@ -58,6 +59,21 @@ func (s *Store) checkKey(ctx context.Context, g layout.Grant, key string) error 
 	}
 	_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
 	return err
+}
+
+// lookAgain is look for a write that was not asked for a condition yet. If the
+// state is another one than g has seen, and not by g, that is what the write would
+// have failed with: the look must not be what makes it overwrite (I9).
+func (s *Store) lookAgain(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
+	before, seen := s.known.Find(g, key)
+	state, info, err := s.look(ctx, g, key)
+	if err != nil || !seen || state == before || g.Wrote(state.Header) {
+		return state, info, err
+	}
+	if err := g.Admits(state); err != nil {
+		return state, info, err
+	}
+	return state, info, fmt.Errorf("%w: since the key was seen", ErrOlderWrite)
 }
 
 // Choose returns the one of several tokens that key is written and read under: the

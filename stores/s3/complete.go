@@ -45,7 +45,7 @@ func (s *Store) completeUpload(ctx context.Context, token guard.Token, key, id s
 	if err != nil {
 		return none, notApplied(err)
 	}
-	state, info, err := s.look(ctx, g, key)
+	state, info, err := s.lookAgain(ctx, g, key)
 	if err != nil {
 		return none, notApplied(err)
 	}
@@ -87,6 +87,8 @@ type completion struct {
 }
 
 func (c *completion) again() bool { return !c.spent }
+
+func (c *completion) whole(int64) bool { return true }
 
 // errSpent says that there is nothing left to complete.
 var errSpent = errors.New("upload is gone")

@@ -71,11 +71,6 @@ type Config struct {
 	// under way at once. A payload that can only be read once takes PartSize
 	// bytes of memory for each of at most two. Defaults to 4.
 	Parallel int
-	// UnsignedPayload leaves the payload out of the signature where there is no
-	// TLS, which saves a hash of all that is sent: for a network that is trusted, or a
-	// payload whose checksum the server is told. Defaults to false. With TLS it
-	// changes nothing.
-	UnsignedPayload bool
 	// SettleTime bounds what is done after the caller's context has ended: ask
 	// what became of a write whose reply is lost, abort an upload. Defaults to
 	// 5 s.
@@ -147,7 +142,7 @@ func New(client *minio.Client, c Config) (*Store, error) {
 	s := &Store{
 		core: core, config: c,
 		marks: marks.Bucket{Core: core, Name: c.Bucket}, list: listing.Bucket{Core: core, Name: c.Bucket},
-		parts: &parts.Bucket{Core: core, Name: c.Bucket, Parallel: c.Parallel, Unsigned: c.UnsignedPayload, SettleTime: c.SettleTime, Logger: c.Logger},
+		parts: &parts.Bucket{Core: core, Name: c.Bucket, Parallel: c.Parallel, SettleTime: c.SettleTime, Logger: c.Logger},
 	}
 	s.prefixes = slices.SortedFunc(maps.Keys(c.Prefixes), func(a, b string) int { return len(b) - len(a) })
 	return s, nil

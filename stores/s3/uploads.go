@@ -2,6 +2,7 @@ package s3store
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 func (s *Store) AbortUpload(ctx context.Context, token guard.Token, key, id string) error {
 	g, opened, err := s.openUpload(ctx, token, key, id)
 	if err == nil && opened.Listed() {
-		err = s.check(ctx, token, key)
+		if err = s.check(ctx, token, key); errors.Is(err, ErrOlderWrite) { // which an abort does not overwrite
+			err = nil
+		}
 	}
 	if err == nil && !g.Wrote(opened.Header) { // it has to be current, for it ends another's
 		s.claims.Forget(token)

@@ -113,6 +113,8 @@ func (w *write) attempt(ctx context.Context, c layout.Condition) (minio.UploadIn
 		}
 		fate := w.grant.Settle(c, w.header.Nonce, reply, w.state)
 		switch {
+		case fate == layout.Applied && !w.cargo.whole(found.Size):
+			return info, layout.Unknown, errors.Join(fmt.Errorf("the server has kept %d bytes of the payload", found.Size), err)
 		case fate == layout.Applied:
 			return minio.UploadInfo{
 				Bucket: w.store.config.Bucket, Key: w.key, ETag: found.ETag, Size: found.Size,

@@ -4,6 +4,8 @@ package marks
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 
@@ -98,7 +100,8 @@ func (b Bucket) write(ctx context.Context, o layout.MarkObject, etag string) (la
 	request.Condition(&opts, layout.Condition{ETag: etag})
 	ctx, w := request.Watch(ctx)
 	body := payload.NewBody(bytes.NewReader(data), int64(len(data)))
-	_, err := b.Core.PutObject(ctx, b.Name, layout.MarkKey(o.Resource), body, int64(len(data)), "", "", opts)
+	sum := sha256.Sum256(data) // with TLS minio-go signs nothing else of it, and a server may keep a part
+	_, err := b.Core.PutObject(ctx, b.Name, layout.MarkKey(o.Resource), body, int64(len(data)), "", hex.EncodeToString(sum[:]), opts)
 	if err != nil {
 		err = fmt.Errorf("write mark of %q: %w", o.Resource, err)
 	}

@@ -21,8 +21,6 @@ type Bucket struct {
 	Name string
 	// Parallel is how many parts of one upload are under way at once.
 	Parallel int
-	// Unsigned leaves payloads out of signatures.
-	Unsigned bool
 	// SettleTime bounds what is done after a caller's context has ended.
 	SettleTime time.Duration
 	Logger     *slog.Logger

@@ -49,7 +49,7 @@ func (e *sourceError) Error() string { return "read payload: " + e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
 func (u *Upload) send(ctx context.Context, number int, front []byte, p *payload.Payload) (minio.ObjectPart, layout.Reply, error) {
-	opts := minio.PutObjectPartOptions{DisableContentSha256: u.Bucket.Unsigned}
+	var opts minio.PutObjectPartOptions
 	if u.Checksum.IsSet() {
 		sum := u.Checksum.Hasher()
 		sum.Write(front)

@@ -25,6 +25,7 @@ type Keys struct {
 type sighting struct {
 	by    layout.Grant
 	state layout.State
+	last  layout.State // seen by anybody
 }
 
 // Find returns the state in which a key was last seen under this grant.
@@ -35,25 +36,31 @@ func (k *Keys) Find(by layout.Grant, key string) (layout.State, bool) {
 	return seen.state, ok && seen.by == by
 }
 
-// State is Find whoever has seen it: what an ETag says does not depend on that.
+// State is the state in which anybody has last seen a key: what an ETag says does
+// not depend on who.
 func (k *Keys) State(key string) (layout.State, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen, ok := k.keys[key]
-	return seen.state, ok
+	return seen.last, ok
 }
 
-// Set remembers a state. Seen without a grant it does not take from a writer what
-// he has seen.
+// Set remembers a state. Seen without a grant, or under an older one, it does not
+// take from a holder what he has seen: he would overwrite what he does not know
+// of (I9).
 func (k *Keys) Set(by layout.Grant, key string, state layout.State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys == nil {
 		k.keys = map[string]sighting{}
 	}
+	now := sighting{by, state, state}
 	old, there := k.keys[key]
-	if by == (layout.Grant{}) && there && old.state == state {
-		return
+	if there && newer(old.by, by) {
+		now.by = old.by
+		if !old.by.Wrote(state.Header) {
+			now.state = old.state
+		}
 	}
 	if !there {
 		for old := range k.keys {
@@ -63,7 +70,20 @@ func (k *Keys) Set(by layout.Grant, key string, state layout.State) {
 			delete(k.keys, old)
 		}
 	}
-	k.keys[key] = sighting{by, state}
+	k.keys[key] = now
+}
+
+// newer reports whether a holder comes behind another one, or nobody.
+func newer(a, b layout.Grant) bool {
+	switch none := (layout.Grant{}); {
+	case a == none:
+		return false
+	case b == none:
+		return true
+	case a.Token.Resource != b.Token.Resource:
+		return false
+	}
+	return a.Generation > b.Generation || a.Generation == b.Generation && a.Token.Number > b.Token.Number
 }
 
 // Forget forgets a key.
