@@ -134,9 +134,13 @@ func TestStaleHolderSendsOn(t *testing.T) {
 	p := e.overtaken(t)
 	stale := p.app(t, token(33))
 	body := make([]byte, 48<<20)
+	before := counted(t, p.metrics.gateway.BytesUp)
 	for range 20 {
 		_, err := stale.PutObject(t.Context(), e.bucket, "k", struct{ io.Reader }{bytes.NewReader(body)}, int64(len(body)), "", "", minio.PutObjectOptions{})
 		refused(t, "put of 48 MiB", err, 412, "FenceTokenStale")
+	}
+	if n := counted(t, p.metrics.gateway.BytesUp); n != before {
+		t.Errorf("%v bytes were looked at", n-before)
 	}
 	// Not every client looks for an answer before it has sent all.
 	conn := p.dial(t)

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheckKey(t *testing.T) {
+	t.Parallel()
+	for key, allowed := range map[string]bool{
+		"k": true, "a/b": true, "/k": true, "a//b": true, "a/": true, "a/../b": true, "a/..": true, "./a": true, "..a": true, "a../b": true, "...": true, ".fenced/x": true, "a/.fence/b": true,
+		strings.Repeat("k", 1024): true,
+		"..":                      false, "../a": false, "a/../../b": false, "/..": false, "./../a": false, "a/b/../../../c": false, "//../a": false,
+		".fence/a": false, "./.fence/a": false, "a/../.fence/b": false, "/.fence/a": false, "a\x00b": false, strings.Repeat("k", 1025): false,
+	} {
+		if err := checkKey(key); (err == nil) != allowed {
+			t.Errorf("%.40q: %v", key, err)
+		}
+	}
+}
+
+// A key is fenced if a resource covers it, and by the longest prefix.
+func TestCovered(t *testing.T) {
+	t.Parallel()
+	g := &Gateway{config: Config{Resources: []Resource{{"b", "orders/", "orders"}, {"b", "orders/old/", "archive"}, {"c", "", "all"}}}}
+	for place, want := range map[string]string{
+		"b/orders/1": "orders", "b/orders/old/1": "archive", "b/orders/": "orders", "b/orders": "", "b/x": "", "b/Orders/1": "", "c/x": "all", "c/": "all", "d/orders/1": "",
+	} {
+		bucket, key, _ := strings.Cut(place, "/")
+		if got := g.covered(bucket, key); got != want {
+			t.Errorf("%s belongs to %q, want %q", place, got, want)
+		}
+	}
+	for bucket, want := range map[string]bool{"b": true, "c": true, "d": false} {
+		if g.touches(bucket) != want {
+			t.Errorf("touches %s: %v", bucket, !want)
+		}
+	}
+	g.config.Untokened = Allow
+	for place, want := range map[string]string{
+		"b/orders/1": "fenced", "b/x": "free", "b/x/": "free", "b//orders/1": "refused", "b/a/../orders/1": "refused", "b/./x": "refused", "b/x//": "refused", "d//orders/1": "free",
+	} {
+		bucket, key, _ := strings.Cut(place, "/")
+		fenced, err := (&exchange{g: g}).fenced(bucket, key)
+		got := "free"
+		if fenced {
+			got = "fenced"
+		}
+		if err != nil {
+			got = "refused"
+		}
+		if got != want {
+			t.Errorf("%s is %s, want %s", place, got, want)
+		}
+	}
+}
+
+func TestETags(t *testing.T) {
+	t.Parallel()
+	for etag, want := range map[string]string{"d41d8cd98f00b204e9800998ecf8427e": "d41d8cd98f00b204e9800998ecf8427e-0", "d41d8cd98f00b204e9800998ecf8427e-2": "d41d8cd98f00b204e9800998ecf8427e-2"} {
+		if got := shownETag(etag); got != want {
+			t.Errorf("%q is shown as %q", etag, got)
+		}
+		for _, named := range []string{want, quoted(want), " " + quoted(want) + " "} {
+			if got := namedETag(named); got != etag {
+				t.Errorf("%q names %q, want %q", named, got, etag)
+			}
+		}
+	}
+	if got := namedETag("*"); got != "*" {
+		t.Errorf("* names %q", got)
+	}
+}
