@@ -61,14 +61,13 @@ With --json:
 		if err := checkKey(cmd, args[1]); err != nil {
 			return err
 		}
-		if *absent {
-			o.IfNoneMatch = "*"
-		}
-		if *absent && o.IfMatch != "" {
+		switch {
+		case *absent && o.IfMatch != "":
 			return usage(cmd, "--if-match and --if-none-match at once")
-		}
-		if flags.Changed("if-match") && o.IfMatch == "" {
+		case flags.Changed("if-match") && o.IfMatch == "":
 			return usage(cmd, "--if-match names no ETag")
+		case *absent:
+			o.IfNoneMatch = "*"
 		}
 		var err error
 		if o.UserMetadata, err = parseMetadata(cmd, *metadata); err != nil {
