@@ -50,7 +50,9 @@ func TestAlike(t *testing.T) {
 	both("x-id", http.MethodGet, "/bare?x-id=GetObject", "", nil)
 	for name, header := range writes() {
 		both(name, http.MethodPut, "/bare", "new", header)
-		both(name, http.MethodPut, "/new "+name, "new", header)
+		if name != "if-match" { // there is no ETag yet
+			both(name, http.MethodPut, "/new "+name, "new", header)
+		}
 		both(name, http.MethodPut, "/bare", body, nil)
 	}
 	for _, key := range []string{"/bare", "/absent", "/bare"} {
