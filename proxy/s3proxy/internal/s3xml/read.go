@@ -24,6 +24,10 @@ const (
 	// 10,000 parts with a checksum each are less than half of it.
 	maxSize  = 4 << 20
 	maxDepth = 8
+	// maxPiece is the size in bytes of the longest tag or text: a key is 1 KiB. It
+	// bounds the memory that a document takes while its client keeps the rest:
+	// 3 MiB of attributes would be 34 MiB.
+	maxPiece = 64 << 10
 )
 
 func malformed(format string, args ...any) error {
@@ -34,7 +38,9 @@ func malformed(format string, args ...any) error {
 type source struct {
 	r    io.Reader
 	left int64
-	err  error // why it ended, if not at its end
+	// piece is how much was read of what the decoder has not returned yet.
+	piece int
+	err   error // why it ended, if not at its end
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -53,8 +59,13 @@ func (s *source) Read(p []byte) (int, error) {
 		}
 		return 0, err
 	}
+	if s.piece > maxPiece {
+		s.err = malformed("a tag or text of more than %d bytes", maxPiece)
+		return 0, s.err
+	}
 	n, err := s.r.Read(p[:min(int64(len(p)), s.left)])
 	s.left -= int64(n)
+	s.piece += n
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}
@@ -69,7 +80,7 @@ func (s *source) Read(p []byte) (int, error) {
 // be told apart.
 func document(r io.Reader, name string, start func(path string) error, field func(path, text string) error) error {
 	s := &source{r: r, left: maxSize}
-	err := walk(xml.NewDecoder(s), name, start, field)
+	err := walk(s, name, start, field)
 	var flaw *SyntaxError
 	switch {
 	case s.err != nil:
@@ -80,12 +91,14 @@ func document(r io.Reader, name string, start func(path string) error, field fun
 	return malformed("%v", err)
 }
 
-func walk(d *xml.Decoder, name string, start func(path string) error, field func(path, text string) error) error {
+func walk(s *source, name string, start func(path string) error, field func(path, text string) error) error {
+	d := xml.NewDecoder(s)
 	var path []string // the root first
 	var text strings.Builder
 	leaf, ended := true, false
 	for {
 		token, err := d.Token()
+		s.piece = 0
 		if errors.Is(err, io.EOF) {
 			if !ended {
 				return malformed("no %s", name)
@@ -114,6 +127,9 @@ func walk(d *xml.Decoder, name string, start func(path string) error, field func
 				return err
 			}
 		case xml.CharData:
+			if text.Len()+len(t) > maxPiece { // in pieces, with comments between them
+				return malformed("a text of more than %d bytes", maxPiece)
+			}
 			if len(path) > 0 {
 				text.Write(t)
 			} else if strings.TrimSpace(strings.TrimPrefix(string(t), "\uFEFF")) != "" { // a mark of UTF-8 is none

@@ -116,6 +116,7 @@ func TestBounds(t *testing.T) {
 	if parts, err := ReadComplete(strings.NewReader("<CompleteMultipartUpload>" + most.String() + "</CompleteMultipartUpload>")); err != nil || len(parts) != MaxParts {
 		t.Errorf("10000 parts: %d, %v", len(parts), err)
 	}
+	long := strings.Repeat("x", 2*maxPiece)
 	laughs := `<!DOCTYPE Delete [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>` + strings.Replace(list(1), "&amp;", "&b;", 1)
 	for what, text := range map[string]string{
 		"1001 objects":    list(1001),
@@ -124,12 +125,17 @@ func TestBounds(t *testing.T) {
 		"unknown entity":  strings.Replace(list(1), "&amp;", "&b;", 1),
 		"another charset": `<?xml version="1.0" encoding="UTF-16"?>` + list(1),
 		"not to its end":  strings.TrimSuffix(list(1), "</Delete>"),
+		"a long text":     strings.Replace(list(1), "&amp;", long, 1),
+		"long in pieces":  strings.Replace(list(1), "&amp;", strings.Repeat("x<!---->", maxPiece+1), 1),
+		"many attributes": strings.Replace(list(1), "<Delete", "<Delete "+strings.Repeat(`a="" `, maxPiece), 1),
+		"a long name":     "<" + long + list(1),
+		"a long comment":  "<!--" + long + "-->" + list(1),
 	} {
 		if _, err := ReadDelete(strings.NewReader(text)); !isFlaw(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	blank := strings.Repeat(" ", maxSize-len(list(1)))
+	blank := strings.Repeat("<!---->", (maxSize-len(list(1)))/7) + strings.Repeat(" ", (maxSize-len(list(1)))%7)
 	if _, err := ReadDelete(strings.NewReader(list(1) + blank)); err != nil {
 		t.Errorf("as large as can be: %v", err)
 	}
