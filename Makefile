@@ -104,8 +104,8 @@ bench-s3proxy: servers ## the S3 proxy beside nginx, versitygw as a proxy and th
 .PHONY: chaos
 chaos: servers ## faults against all of it for DURATION, from SEED; a control group and planted bugs that must be found
 	@mkdir -p .bin/chaos
-	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(DURATION) FENCE_CHAOS_SEED=$(SEED) $(GO) test -timeout 0 -count 1 -v $(ARGS) \
-	  -artifacts -outputdir $(CURDIR)/.bin/chaos -run '^Test(Chaos|ControlGroup|PlantedBugs)$$' ./test/chaos
+	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(DURATION) FENCE_CHAOS_SEED=$(SEED) $(GO) test -timeout 0 -count 1 -v \
+	  -artifacts -outputdir $(CURDIR)/.bin/chaos -run '^Test(Chaos|ControlGroup|PlantedBugs)$$' $(ARGS) ./test/chaos
 
 .PHONY: stress
 stress: servers ## run the stress tests for STRESS, and SCHEDULES of each lock service

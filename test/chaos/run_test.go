@@ -27,7 +27,7 @@ const (
 	// roundLimit is how long one round lasts at most. Registers are new in each,
 	// since the check of a register takes more than twice the time for twice the
 	// writes.
-	roundLimit = 30 * time.Second
+	roundLimit = 60 * time.Second
 	// shown is how many violations are told beside the report.
 	shown = 10
 	// orderLimit is how long the search for an order of a register may take.
