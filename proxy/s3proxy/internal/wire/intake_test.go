@@ -1,0 +1,122 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func counter() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "bytes_total", Help: "for tests"})
+}
+
+// serve has handle serve one request, whose head says that its body has so many
+// bytes; the client sends text of it, and closes nothing.
+func serve(t *testing.T, size int, text string, limit time.Duration, handle func(ctx context.Context, b *Intake)) {
+	t.Helper()
+	done := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(done)
+		handle(r.Context(), NewIntake(r, http.NewResponseController(w), limit, counter()))
+	}))
+	defer s.Close()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", size, text); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
+func TestIntakeWhole(t *testing.T) {
+	t.Parallel()
+	serve(t, 3, "abc", time.Minute, func(ctx context.Context, b *Intake) {
+		if data, err := io.ReadAll(b); err != nil || string(data) != "abc" || !b.Whole() {
+			t.Errorf("%q, %v, %v", data, err, b.Whole())
+		}
+		if b.Stop() || b.Late() != nil || b.Gone(ctx) {
+			t.Error("it is not as if nothing had happened")
+		}
+	})
+}
+
+// A body that does not come is late; and the client has not gone, though net/http
+// ends the request's context.
+func TestIntakeLate(t *testing.T) {
+	t.Parallel()
+	serve(t, 3, "a", 50*time.Millisecond, func(ctx context.Context, b *Intake) {
+		data, err := io.ReadAll(b)
+		if string(data) != "a" || err == nil || b.Whole() {
+			t.Errorf("%q, %v, %v", data, err, b.Whole())
+		}
+		if b.Late() == nil || b.Gone(ctx) {
+			t.Errorf("late: %v, gone: %v", b.Late(), b.Gone(ctx))
+		}
+	})
+}
+
+// Stop cuts off whoever reads, and it is not the client's fault.
+func TestIntakeStop(t *testing.T) {
+	t.Parallel()
+	serve(t, 3, "a", time.Minute, func(ctx context.Context, b *Intake) {
+		first, failed := make(chan struct{}), make(chan error)
+		go func() {
+			p := make([]byte, 3)
+			_, _ = b.Read(p)
+			close(first)
+			_, err := b.Read(p)
+			failed <- err
+		}()
+		<-first
+		for !b.Stop() { // until the second read has begun
+			b.stopped.Store(false)
+		}
+		if err := <-failed; err == nil {
+			t.Error("the reader goes on")
+		}
+		if _, err := b.Read(make([]byte, 1)); !errors.Is(err, errStopped) {
+			t.Errorf("another read: %v", err)
+		}
+		if b.Late() != nil || b.Gone(ctx) || b.Whole() {
+			t.Errorf("late: %v, gone: %v, whole: %v", b.Late(), b.Gone(ctx), b.Whole())
+		}
+	})
+}
+
+func TestIntakeGone(t *testing.T) {
+	t.Parallel()
+	s := make(chan func(), 1)
+	done := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(done)
+		b := NewIntake(r, http.NewResponseController(w), time.Minute, counter())
+		(<-s)()
+		if _, err := io.ReadAll(b); err == nil {
+			t.Error("the body is whole")
+		}
+		if !b.Gone(r.Context()) || b.Late() != nil {
+			t.Errorf("gone: %v, late: %v", b.Gone(r.Context()), b.Late())
+		}
+	}))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s <- func() { conn.Close() }
+	if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na"); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
