@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Whoever waits for leave to send nothing gets it, as from S3. Without it boto3's
@@ -25,5 +26,37 @@ func TestExpectContinueEmpty(t *testing.T) {
 		if status, code := c.answer(); status != 200 {
 			t.Fatalf("%d %s", status, code)
 		}
+	}
+}
+
+// Who waits for leave to send a body waits a second or so, and a busy proxy
+// answers later. Then it reads its answer while it sends: the connection was reset
+// under it, and SDKs took that for an accident and tried again.
+func TestExpectContinueTooLate(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.overtaken(t)
+	body := make([]byte, 16<<20)
+	for range 10 {
+		c := p.dial(t)
+		c.head(p, http.MethodPut, "/"+e.bucket+"/k", len(body), carrying(t, token(33), map[string]string{"Expect": "100-continue"}))
+		if _, err := c.Write(body); err != nil {
+			t.Error(err)
+		}
+		if status, code := c.answer(); status != 412 || code != "FenceTokenStale" {
+			t.Errorf("%d %s", status, code)
+		}
+		c.ended()
+	}
+
+	// Who does wait is not kept waiting.
+	c := p.dial(t)
+	begun := time.Now()
+	c.head(p, http.MethodPut, "/"+e.bucket+"/k", len(body), carrying(t, token(33), map[string]string{"Expect": "100-continue"}))
+	if status, code := c.answer(); status != 412 || code != "FenceTokenStale" {
+		t.Errorf("%d %s", status, code)
+	}
+	if d := time.Since(begun); d > 30*time.Second {
+		t.Errorf("answered after %v", d)
 	}
 }

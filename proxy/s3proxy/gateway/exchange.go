@@ -129,12 +129,12 @@ func (x *exchange) settle() {
 	cut := x.in.Stop()
 	switch {
 	case x.in.Whole():
-	case cut, x.in.Late() != nil, x.expects():
+	case cut, x.in.Late() != nil:
 		x.w.Header().Set("Connection", "close")
 		x.in.Refuse()
-	case x.r.ContentLength >= 0 && x.r.ContentLength <= netDrain:
+	case !x.expects() && x.r.ContentLength >= 0 && x.r.ContentLength <= netDrain:
 		_ = x.conn.SetReadDeadline(time.Now().Add(x.g.config.MaxBodyTime)) // net/http reads it away
-	default:
+	default: // whoever waits for leave to send it may have given up waiting
 		x.w.Header().Set("Connection", "close")
 		x.linger = true
 	}
