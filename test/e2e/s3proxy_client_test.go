@@ -28,6 +28,12 @@ func (p *s3proxy) client(n int64) minio.Core {
 
 func (p *s3proxy) clientOver(n int64, transport *http.Transport) minio.Core {
 	p.site.t.Helper()
+	p.site.t.Cleanup(transport.CloseIdleConnections)
+	return p.clientBy(n, transport)
+}
+
+func (p *s3proxy) clientBy(n int64, transport http.RoundTripper) minio.Core {
+	p.site.t.Helper()
 	token := ""
 	if n > 0 {
 		token = s3number(n).String()
@@ -39,7 +45,6 @@ func (p *s3proxy) clientOver(n int64, transport *http.Transport) minio.Core {
 	if err != nil {
 		p.site.t.Fatal(err)
 	}
-	p.site.t.Cleanup(transport.CloseIdleConnections)
 	return *core
 }
 
