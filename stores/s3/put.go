@@ -10,6 +10,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/encrypt"
+	"github.com/minio/minio-go/v7/pkg/tags"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -132,6 +133,9 @@ func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
 			name = metaPrefix + name
 		}
 		opts.UserMetadata[name] = value
+	}
+	if _, err := tags.NewTags(o.UserTags, true); err != nil { // minio-go would leave them all out
+		return opts, fmt.Errorf("tags: %w", err)
 	}
 	if err := o.conditions(); err != nil {
 		return opts, err

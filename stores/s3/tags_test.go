@@ -1,8 +1,10 @@
 package s3store
 
 import (
+	"errors"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -161,4 +163,25 @@ func TestTagsOfAnotherState(t *testing.T) {
 		expectTags(t, store, writer(33), "copy", map[string]string{"of": "two"})
 		expectValue(t, store, writer(33), "copy", "two")
 	})
+}
+
+// Tags that cannot be sent are refused; minio-go would leave them all out.
+func TestTagsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testenv.S3(t), Config{})
+	many := map[string]string{}
+	for i := range 11 {
+		many[strconv.Itoa(i)] = ""
+	}
+	for name, tags := range map[string]map[string]string{
+		"too many": many, "no name": {"": "x"}, "a long value": {"of": strings.Repeat("x", 257)},
+	} {
+		_, err := e.store.Put(t.Context(), writer(33), "k", strings.NewReader("x"), 1, PutOptions{UserTags: tags})
+		if err == nil || guard.OutcomeOf(err) != guard.NotApplied {
+			t.Errorf("%s: %v, %v", name, err, guard.OutcomeOf(err))
+		}
+	}
+	if _, err := e.store.Stat(t.Context(), writer(33), "k", GetOptions{}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("stat: %v", err)
+	}
 }
