@@ -2,6 +2,7 @@ package s3store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -91,6 +92,9 @@ func (s *Store) reread(src CopySource, from *Object, offset, length int64) *payl
 			return r, nil
 		}
 		r, err := s.get(ctx, src.Token, src.Key, &GetOptions{IfMatch: from.Info.ETag, Offset: offset, Length: length})
+		if errors.Is(err, ErrPrecondition) { // which was not the caller's
+			err = fmt.Errorf("%w: while it was copied", ErrConflict)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read source %q again: %w", src.Key, err)
 		}

@@ -120,7 +120,7 @@ func (s *Store) rewriteOne(ctx context.Context, token guard.Token, key string, w
 	}
 	_, err = s.put(ctx, token, key, p, o, wish)
 	if errors.Is(err, ErrPrecondition) {
-		err = fmt.Errorf("%w: %w", ErrConflict, err)
+		err = notApplied(fmt.Errorf("%w: since the object was read", ErrConflict)) // the condition was not the caller's
 	}
 	return info.Size, true, err
 }

@@ -72,9 +72,11 @@ func (s *Store) setTags(ctx context.Context, token guard.Token, key string, tags
 		if !errors.Is(err, ErrPrecondition) {
 			return info, err
 		}
-		// Somebody has written it since it was read.
+		// Somebody has written it since it was read. The condition was not the
+		// caller's, and is not told.
+		err = fmt.Errorf("%w: since the object was read", ErrConflict)
 		if try+1 >= request.MaxConflicts {
-			return info, notApplied(conflict(err))
+			return info, notApplied(err)
 		}
 		if ended := request.Pause(ctx, try); ended != nil {
 			return info, notApplied(errors.Join(ended, err))

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -47,7 +48,9 @@ func (x *exchange) copyObject() error {
 	if info.Size > maxWhole {
 		return refusal.New(refusal.InvalidRequest, "The specified copy source is larger than the maximum allowable size for a copy source: %d", int64(maxWhole))
 	}
-	from.Pin(&info)
+	if from.Store != x.store {
+		from.Pin(&info)
+	}
 	return x.late(patience, func() (s3xml.Document, error) {
 		var made minio.UploadInfo
 		if from.Store == x.store {
@@ -123,6 +126,10 @@ func (x *exchange) copyFrom(token guard.Token, dst s3store.CopyDest, from *origi
 		}
 	}
 	body, size, err := from.Open(x.ctx(), header.Range{})
+	var r minio.ErrorResponse
+	if errors.Is(err, s3store.ErrPrecondition) || errors.As(err, &r) && r.StatusCode == http.StatusPreconditionFailed {
+		err = fmt.Errorf("%w: of the source", s3store.ErrConflict) // the condition was not the client's
+	}
 	if err != nil {
 		return minio.UploadInfo{}, guard.WithOutcome(err, guard.NotApplied)
 	}
