@@ -15,7 +15,7 @@ import (
 func Onward(from http.Header) http.Header {
 	to := make(http.Header, len(from))
 	for name, values := range from {
-		if !hopByHop(name) && !sending(name) && !(strings.HasPrefix(name, "X-") && !strings.HasPrefix(name, "X-Amz-")) {
+		if !hopByHop(name) && !sending(name) && !extension(name) {
 			to[name] = values
 		}
 	}
@@ -49,6 +49,11 @@ func hopByHop(name string) bool {
 		return true
 	}
 	return false
+}
+
+// extension reports whether a header is some store's own or a proxy's.
+func extension(name string) bool {
+	return strings.HasPrefix(name, "X-") && !strings.HasPrefix(name, "X-Amz-")
 }
 
 // sending reports whether a header belongs to how the client sent its request.
