@@ -45,8 +45,11 @@ type Upstream struct {
 func New(c Config, m Metrics) (*Upstream, error) {
 	u := &Upstream{config: c, metrics: m}
 	client, err := minio.New(c.Host, &minio.Options{
-		Creds:        credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""),
-		Secure:       c.Secure,
+		Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""),
+		// Not even if it is: minio-go leaves payloads unsigned over TLS, and there
+		// are stores (versitygw) that keep what they have of such a one when its
+		// connection breaks, as it does on purpose when a client's body is wrong.
+		Secure:       false,
 		Region:       c.Region,
 		BucketLookup: minio.BucketLookupPath,
 		Transport:    u,
@@ -59,8 +62,15 @@ func New(c Config, m Metrics) (*Upstream, error) {
 	return u, nil
 }
 
-// RoundTrip sends a request that is signed already.
+// RoundTrip sends a request that is signed already, over TLS where the store has
+// it.
 func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	if u.config.Secure && r.URL.Scheme != "https" {
+		r = r.WithContext(r.Context()) // a copy: it is the caller's
+		at := *r.URL
+		at.Scheme = "https"
+		r.URL = &at
+	}
 	begun := time.Now()
 	res, err := u.config.Transport.RoundTrip(r)
 	u.metrics.Seconds.WithLabelValues(r.Method).Observe(time.Since(begun).Seconds())
