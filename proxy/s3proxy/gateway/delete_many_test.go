@@ -119,7 +119,7 @@ func TestDeleteObjectsBody(t *testing.T) {
 		{"wrong CRC32", body, map[string]string{"X-Amz-Checksum-Crc32": "AAAAAA=="}, http.StatusBadRequest, "BadDigest"},
 		{"no XML", "k", map[string]string{"Content-Md5": md5Of("k")}, http.StatusBadRequest, "MalformedXML"},
 		{"too many", deleteBody(false, strings.Split(strings.Repeat("k,", s3xml.MaxDelete)+"k", ",")...), nil, http.StatusBadRequest, "MalformedXML"},
-		{"too large", body + strings.Repeat(" ", 4<<20), nil, http.StatusBadRequest, "MaxMessageLengthExceeded"},
+		{"too large", body + strings.Repeat("<!--more-->", 4<<20/11+1), nil, http.StatusBadRequest, "MaxMessageLengthExceeded"},
 	} {
 		p.do(t, http.MethodPost, "?delete", row.body, row.header, number(1)).expect(t, row.what, row.status, row.code)
 	}
