@@ -189,7 +189,7 @@ func testS3Swap(t *testing.T, s *s3site) {
 	o.SetMatchETag(etag)
 	var under sync.WaitGroup
 	under.Add(writers)
-	won := make([]atomic.Bool, writers)
+	codes := make([]string, writers)
 	atOnce(writers, func(i int) {
 		read, body := io.Pipe()
 		go func() {
@@ -201,23 +201,28 @@ func testS3Swap(t *testing.T, s *s3site) {
 			body.Close()
 		}()
 		_, err := clients[i%2].PutObject(t.Context(), s.bucket, "k", read, size, "", "", o)
-		won[i].Store(err == nil)
-		if err != nil && codeOf(err) != minio.PreconditionFailed {
-			t.Errorf("writer %d: %v", i, err)
-		}
+		codes[i] = codeOf(err)
 	})
-	value := s.stored(s.store(), "k")
-	winners := 0
-	for i := range won {
-		if !won[i].Load() {
-			continue
-		}
-		winners++
-		if value != strings.Repeat(string(rune('@'+i)), size) {
-			t.Errorf("writer %d was told that it wrote, and it holds %.10q", i, value)
+	value, winners, unknown := s.stored(s.store(), "k"), 0, 0
+	for i, code := range codes {
+		mine := value == strings.Repeat(string(rune('@'+i)), size)
+		switch code {
+		case "":
+			winners++
+			if !mine {
+				t.Errorf("writer %d was told that it wrote, and it holds %.10q", i, value)
+			}
+		case "InternalError": // versitygw hangs up on bodies that it does not want, and its answer may be lost by that
+			unknown++
+		case minio.PreconditionFailed:
+			if mine {
+				t.Errorf("writer %d was told that it did not write, and it did", i)
+			}
+		default:
+			t.Errorf("writer %d: %s", i, code)
 		}
 	}
-	if winners != 1 {
-		t.Errorf("%d have written", winners)
+	if winners > 1 || winners == 0 && unknown == 0 {
+		t.Errorf("%d have written, of %d nobody knows", winners, unknown)
 	}
 }
