@@ -1,11 +1,15 @@
 package s3proxy
 
 import (
+	"crypto/md5" //nolint:gosec // DeleteObjects wants it
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 // allowingAll is a proxy that fences orders/ only, for a client that may use all
@@ -81,5 +85,53 @@ func attackAlias(t *testing.T, e *env, p *proxy, target string) {
 	free := request{method: http.MethodPut, target: "/" + e.bucket + "/copy", header: map[string]string{"X-Amz-Copy-Source": target}}
 	if res, body := send(t, free.sign(t, p.addr, appKey, appSecret)); res.StatusCode < 400 && !strings.Contains(body, "<Error>") {
 		t.Errorf("copy of %s: %d %.200s", target, res.StatusCode, body)
+	}
+}
+
+// The keys of a DeleteObjects are looked at where nothing is fenced, too: a store
+// of files takes "../bucket/key" for another bucket's, and the fence's own keys
+// are nobody's.
+func TestAttackDeleteObjectsClimbs(t *testing.T) {
+	t.Parallel()
+	e, whole, foreign := newEnv(t), newEnv(t), newEnv(t)
+	p := e.allowing(t, whole.bucket)
+	put(t, p.app(t, token(34)), e.bucket, "orders/1", "kept")
+	put(t, foreign.core, foreign.bucket, "secret", "kept")
+	remove := func(bucket string, keys ...string) (int, string) {
+		doc := "<Delete>"
+		for _, key := range keys {
+			doc += "<Object><Key>" + key + "</Key></Object>"
+		}
+		sum := md5.Sum([]byte(doc + "</Delete>"))
+		res, body := p.do(t, http.MethodPost, "/"+bucket+"?delete", doc+"</Delete>", map[string]string{"Content-MD5": base64.StdEncoding.EncodeToString(sum[:])})
+		return res.StatusCode, body
+	}
+	mark := layout.MarkKey("orders")
+	for _, up := range []string{"../", "a/../../", "/../", "./../", "a/..//../"} {
+		for _, at := range []string{e.bucket + "/orders/1", e.bucket + "/" + mark, foreign.bucket + "/secret"} {
+			if status, body := remove(whole.bucket, "free", up+at); status < 400 {
+				t.Errorf("%s: %d %s", up+at, status, body)
+			}
+			if _, body := remove(e.bucket, up+at); !strings.Contains(body, "<Error>") {
+				t.Errorf("%s, where some are fenced: %s", up+at, body)
+			}
+		}
+	}
+	if status, body := remove(whole.bucket, ".fence/x"); status < 400 {
+		t.Errorf("the fence's own: %d %s", status, body)
+	}
+	expectValue(t, p.app(t), e.bucket, "orders/1", "kept")
+	expectValue(t, foreign.core, foreign.bucket, "secret", "kept")
+	if _, err := e.bare.StatObject(t.Context(), e.bucket, mark, minio.StatObjectOptions{}); err != nil {
+		t.Errorf("the mark: %v", err)
+	}
+	for _, key := range []string{"a", "b&amp;c", "d/e"} {
+		put(t, p.app(t), whole.bucket, strings.ReplaceAll(key, "&amp;", "&"), "v")
+	}
+	if status, body := remove(whole.bucket, "a", "b&amp;c", "d/e", "never"); status != http.StatusOK || strings.Count(body, "<Deleted>") != 4 {
+		t.Errorf("keys: %d %s", status, body)
+	}
+	for info := range whole.bare.ListObjects(t.Context(), whole.bucket, minio.ListObjectsOptions{Recursive: true}) {
+		t.Errorf("there still is %q", info.Key)
 	}
 }

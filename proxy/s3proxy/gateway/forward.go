@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/upstream"
 )
 
@@ -68,6 +71,11 @@ func (x *exchange) onward() (*upstream.Request, error) {
 			q.Query[name] = values
 		}
 	}
+	if t.Name == operation.DeleteObjects {
+		if err := onwardDelete(q, p); err != nil {
+			return nil, err
+		}
+	}
 	if copies {
 		value := s3utils.EncodePath(from.Bucket + "/" + from.Key)
 		if from.Version != "" {
@@ -76,6 +84,32 @@ func (x *exchange) onward() (*upstream.Request, error) {
 		q.Header.Set("X-Amz-Copy-Source", value)
 	}
 	return q, nil
+}
+
+// onwardDelete makes the body of q a list of keys that were looked at, as the path
+// is: a store that keeps objects as files may take "../bucket/key" for a key of
+// another bucket's, which may be fenced or not the client's.
+func onwardDelete(q *upstream.Request, p *sigv4.Payload) error {
+	d, err := readXML(p, s3xml.ReadDelete)
+	if err != nil {
+		return err
+	}
+	for i := range d.Objects {
+		if err := checkKey(d.Objects[i].Key); err != nil {
+			return err
+		}
+		if d.Objects[i].OtherCondition {
+			return refusal.New(refusal.NotImplemented, "Conditions on size and time are not implemented by the proxy.")
+		}
+	}
+	data := s3xml.Encode(d)
+	q.Body, q.Size = bytes.NewReader(data), int64(len(data))
+	for name := range q.Header {
+		if strings.HasPrefix(name, "X-Amz-Checksum-") { // it was verified, and is of what the client sent
+			q.Header.Del(name)
+		}
+	}
+	return nil
 }
 
 // pour streams a body of any length.

@@ -94,6 +94,20 @@ type DeleteObject struct {
 	OtherCondition bool
 }
 
+// appendTo writes the request as another server is to read it. Other conditions
+// are not in it.
+func (d Delete) appendTo(b builder) builder {
+	b = b.root("Delete")
+	for _, o := range d.Objects {
+		b = b.open("Object").text("Key", o.Key).some("VersionId", o.VersionID)
+		if o.ETag != "" {
+			b = b.etag(o.ETag)
+		}
+		b = b.close("Object")
+	}
+	return b.flag("Quiet", d.Quiet).close("Delete")
+}
+
 // ReadDelete reads a Delete: 1 to MaxDelete objects. An element of an object
 // that it does not know is malformed, for it may be a condition.
 func ReadDelete(r io.Reader) (Delete, error) {
