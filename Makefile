@@ -116,6 +116,10 @@ stress: servers ## run the stress tests for STRESS, and SCHEDULES of each lock s
 pg-regress: servers build ## run PostgreSQL's own suites, and pgx's, through the proxy
 	@test/regress/run
 
+.PHONY: s3-suite
+s3-suite: servers build ## run versitygw's own tests of S3 through the proxy
+	@test/s3suite/run
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format are right
 	$(GO) vet ./...
@@ -131,12 +135,18 @@ lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format ar
 	$(GO) vet ./...
 	../../$(GOLANGCI_LINT) run --allow-parallel-runners --config ../../.golangci.yaml
 	$(GO) mod tidy -diff
+	cd ../s3clients/sdks
+	$(GO) vet ./...
+	../../../$(GOLANGCI_LINT) run --allow-parallel-runners --config ../../../.golangci.yaml
+	$(GO) mod tidy -diff
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## format the code (gofumpt) and tidy go.mod
 	$(GOLANGCI_LINT) fmt
 	$(GO) mod tidy
 	cd test/bench
+	$(GO) mod tidy
+	cd ../s3clients/sdks
 	$(GO) mod tidy
 
 $(GOLANGCI_LINT):
