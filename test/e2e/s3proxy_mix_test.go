@@ -23,6 +23,7 @@ type s3act struct {
 	parts      bool // it is an upload
 	begun, end time.Time
 	code       string // "" if it was acknowledged
+	err        error
 }
 
 // maybe reports that nobody knows whether it was done: the server says of any
@@ -80,8 +81,8 @@ func (m *s3mix) hold(proxies []*s3proxy, number int64, stop <-chan struct{}) {
 			a := s3act{key: fmt.Sprint("k", (i+seq)%keys), value: fmt.Sprintf("%d-%d-%d", number, i, seq), number: number, begun: time.Now()}
 			kind := (i + seq/keys) % 4
 			a.parts = kind == 2
-			a.code = codeOf(m.do(m.t.Context(), clients[i%2], clients[(i+seq)%2], kind, a.key, a.value))
-			a.end = time.Now()
+			a.err = m.do(m.t.Context(), clients[i%2], clients[(i+seq)%2], kind, a.key, a.value)
+			a.code, a.end = codeOf(a.err), time.Now()
 			if kind == 0 {
 				a.value = ""
 			}
@@ -176,7 +177,7 @@ func (m *s3mix) check(core minio.Core, key string) {
 		switch {
 		case a.key != key:
 		case a.number == 34 && a.code != "" && a.code != "SlowDown" && !a.maybe() && !m.behindOlder(a):
-			t.Errorf("the current holder got %s for %+v (I3)", a.code, a)
+			t.Errorf("the current holder got %s for %q: %v (I3)", a.code, a.value, a.err)
 		case a.number == 33 && a.code == "FenceTokenStale":
 			refused++
 		case a.number == 33 && a.begun.After(touched):
@@ -196,7 +197,7 @@ func (m *s3mix) check(core minio.Core, key string) {
 // write came between its look at the key and its own, as one did (I9).
 func (m *s3mix) behindOlder(a s3act) bool {
 	for _, b := range m.acts {
-		if b.key == a.key && b.number < a.number && b.code == "" && b.end.After(a.begun) && b.begun.Before(a.end) {
+		if b.key == a.key && b.number < a.number && (b.code == "" || b.maybe()) && b.end.After(a.begun) && b.begun.Before(a.end) {
 			return a.code == minio.PreconditionFailed
 		}
 	}
