@@ -59,3 +59,20 @@ func TestAttackEmptyConditions(t *testing.T) {
 		t.Errorf("%+v, %v", stat, err)
 	}
 }
+
+// Connection, which nobody has to sign, does not take a signed condition from a
+// request that is forwarded.
+func TestAttackConnectionNamesCondition(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.allowing(t)
+	put(t, p.app(t), e.bucket, "free", "kept")
+	for name, value := range map[string]string{"If-None-Match": "*", "If-Match": `"0123"`} {
+		r := request{http.MethodPut, "/" + e.bucket + "/free", "lost", map[string]string{name: value}}.sign(t, p.addr, appKey, appSecret)
+		r.Header.Set("Connection", "close, "+strings.ToLower(name))
+		if res, body := send(t, r); res.StatusCode != http.StatusPreconditionFailed {
+			t.Errorf("%s: %d %s", name, res.StatusCode, body)
+		}
+	}
+	expectValue(t, p.app(t), e.bucket, "free", "kept")
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
@@ -50,6 +51,11 @@ func (x *exchange) fenced(bucket, key string) (bool, error) {
 	}
 	if clean := strings.TrimPrefix(path.Clean("/"+key), "/"); clean != strings.TrimSuffix(key, "/") {
 		return false, refusal.Fence(guard.ErrUnsupported, "some stores take this key for %q, and keys of the bucket are fenced", clean)
+	}
+	for _, folder := range []string{".sgwtmp/", ".uploads/"} { // of versitygw and SeaweedFS
+		if strings.HasPrefix(key, folder) {
+			return false, refusal.Fence(guard.ErrUnsupported, "some stores keep the parts of uploads in %q, and keys of the bucket are fenced", folder)
+		}
 	}
 	return false, nil
 }
@@ -98,6 +104,17 @@ func checkKey(key string) error {
 		return refusal.New(refusal.KeyTooLong, "Your key is too long")
 	case strings.ContainsRune(key, 0) || climbs(key):
 		return refusal.New(refusal.InvalidURI, "Couldn't parse the specified URI.")
+	}
+	return nil
+}
+
+// checkID refuses an id of the store's that is a path: one that keeps uploads and
+// versions as files might find any other of its files there, or remove it.
+func checkID(name, id string) error {
+	for part := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if part == ".." {
+			return header.Invalid(name, id, "Invalid %s specified", name)
+		}
 	}
 	return nil
 }

@@ -62,6 +62,14 @@ func (x *exchange) onward() (*upstream.Request, error) {
 		return nil, err
 	}
 	t := &x.target
+	for _, name := range []string{"uploadId", "versionId", "partNumber", "id"} {
+		if err := checkID(name, t.Query.Get(name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkID("versionId", from.Version); err != nil {
+		return nil, err
+	}
 	q := &upstream.Request{
 		Method: x.r.Method, Bucket: t.Bucket, Key: t.Key, Query: url.Values{}, Header: header.Onward(x.r.Header),
 		Body: p, Size: p.Size(), Object: t.Name == operation.PutObject || t.Name == operation.UploadPart,
@@ -96,6 +104,9 @@ func onwardDelete(q *upstream.Request, p *sigv4.Payload) error {
 	}
 	for i := range d.Objects {
 		if err := checkKey(d.Objects[i].Key); err != nil {
+			return err
+		}
+		if err := checkID("VersionId", d.Objects[i].VersionID); err != nil {
 			return err
 		}
 		if d.Objects[i].OtherCondition {

@@ -20,7 +20,12 @@ func Onward(from http.Header) http.Header {
 		}
 	}
 	for name := range strings.SplitSeq(strings.Join(from["Connection"], ","), ",") {
-		to.Del(strings.TrimSpace(name))
+		name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+		// Nobody has to sign Connection, so it does not take away what a client
+		// may have signed: a condition, what is stored.
+		if !strings.HasPrefix(name, "If-") && !strings.HasPrefix(name, "X-Amz-") {
+			to.Del(name)
+		}
 	}
 	carrier.StripS3(to, nil)
 	if encoding := WithoutChunked(from.Get("Content-Encoding")); encoding == "" {
