@@ -57,18 +57,7 @@ func TestAttackStoreCut(t *testing.T) {
 			_, err := c.CopyObject(t.Context(), e.bucket, "source", e.bucket, key, nil, minio.CopySrcOptions{}, minio.PutObjectOptions{})
 			return "new", err
 		},
-		"upload": func(c minio.Core, key string) (string, error) {
-			id, err := c.NewMultipartUpload(t.Context(), e.bucket, key, minio.PutObjectOptions{})
-			if err != nil {
-				return "new", fmt.Errorf("create: %w", err)
-			}
-			part, err := c.PutObjectPart(t.Context(), e.bucket, key, id, 1, strings.NewReader("new"), 3, minio.PutObjectPartOptions{})
-			if err != nil {
-				return "new", fmt.Errorf("part: %w", err)
-			}
-			_, err = c.CompleteMultipartUpload(t.Context(), e.bucket, key, id, []minio.CompletePart{{PartNumber: 1, ETag: part.ETag}}, minio.PutObjectOptions{})
-			return "new", err
-		},
+		"upload": func(c minio.Core, key string) (string, error) { return "new", cutUpload(t, c, e.bucket, key) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,6 +85,19 @@ func TestAttackStoreCut(t *testing.T) {
 			}
 		})
 	}
+}
+
+func cutUpload(t *testing.T, c minio.Core, bucket, key string) error {
+	id, err := c.NewMultipartUpload(t.Context(), bucket, key, minio.PutObjectOptions{})
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	part, err := c.PutObjectPart(t.Context(), bucket, key, id, 1, strings.NewReader("new"), 3, minio.PutObjectPartOptions{})
+	if err != nil {
+		return fmt.Errorf("part: %w", err)
+	}
+	_, err = c.CompleteMultipartUpload(t.Context(), bucket, key, id, []minio.CompletePart{{PartNumber: 1, ETag: part.ETag}}, minio.PutObjectOptions{})
+	return err
 }
 
 // judgeCut holds what the client was told against what the store has.

@@ -141,8 +141,6 @@ func TestAttackUploadAcrossAdoption(t *testing.T) {
 	_, err = tryPut(t, p.app(t, token(35)), e.bucket, "k", "higher number, old issuer")
 	refused(t, "a higher number of the old issuer", err, 412, "FenceTokenForeign")
 	b.holder = other.app(t, first)
-	if err := b.complete(t.Context(), e); minio.ToErrorResponse(err).StatusCode != 403 {
-		t.Errorf("by the new issuer's: %v", err)
-	}
+	refused(t, "by the new issuer's", b.complete(t.Context(), e), 403, "FenceTokenMissing")
 	expectValue(t, other.app(t, first), e.bucket, "k", "new issuer's")
 }
