@@ -47,6 +47,8 @@ func TestAlike(t *testing.T) {
 	}
 	both("override", http.MethodGet, "/dressed?response-content-type=a/b&response-cache-control=c&response-content-disposition=d&response-content-encoding=e&response-content-language=f&response-expires=g", "", nil)
 	both("part", http.MethodGet, "/bare?partNumber=1", "", nil)
+	both("part of nothing", http.MethodGet, "/empty?partNumber=1", "", nil)
+	both("part of nothing", http.MethodHead, "/empty?partNumber=1", "", nil)
 	both("x-id", http.MethodGet, "/bare?x-id=GetObject", "", nil)
 	for name, header := range writes() {
 		both(name, http.MethodPut, "/bare", "new", header)
@@ -103,6 +105,7 @@ func reads() map[string]map[string]string {
 		"modified": {"If-Modified-Since": past}, "not modified": {"If-Modified-Since": "{modified}"},
 		"unmodified": {"If-Unmodified-Since": future}, "not unmodified": {"If-Unmodified-Since": past},
 		"if-match beats unmodified":    {"If-Match": "{etag}", "If-Unmodified-Since": past},
+		"if-match * beats unmodified":  {"If-Match": "*", "If-Unmodified-Since": past},
 		"if-none-match beats modified": {"If-None-Match": "x", "If-Modified-Since": future},
 		"range with condition":         {"Range": "bytes=5-9", "If-Match": "{etag}"},
 		"range with wrong condition":   {"Range": "bytes=5-9", "If-Match": "x"},

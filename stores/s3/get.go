@@ -240,10 +240,10 @@ func (o *GetOptions) conditions(opts *minio.GetObjectOptions) {
 	if o.IfNoneMatch != "" && o.IfNoneMatch != "*" {
 		_ = opts.SetMatchETagExcept(o.IfNoneMatch)
 	}
-	if !o.IfModifiedSince.IsZero() {
+	if !o.IfModifiedSince.IsZero() && o.IfNoneMatch == "" { // else it does not count
 		_ = opts.SetModified(o.IfModifiedSince.UTC())
 	}
-	if !o.IfUnmodifiedSince.IsZero() {
+	if !o.IfUnmodifiedSince.IsZero() && o.IfMatch == "" {
 		_ = opts.SetUnmodified(o.IfUnmodifiedSince.UTC())
 	}
 }

@@ -31,7 +31,7 @@ func (x *exchange) listBuckets() error {
 		return err
 	}
 	slices.SortFunc(all, func(a, b minio.BucketInfo) int { return strings.Compare(a.Name, b.Name) })
-	result := s3xml.ListBuckets{Owner: x.owner()}
+	result := s3xml.ListBuckets{Owner: x.owner(), Prefix: query.Get("prefix")}
 	for _, b := range all {
 		if !x.client.may(b.Name) || !strings.HasPrefix(b.Name, query.Get("prefix")) || b.Name <= query.Get("continuation-token") {
 			continue

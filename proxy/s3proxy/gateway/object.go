@@ -98,8 +98,8 @@ func (x *exchange) getObject() error {
 	}
 	defer object.Close()
 	span := span{object.Offset, object.Length}
-	if want.ranged && want.Offset >= 0 && span.length <= 0 {
-		return errRange()
+	if want.ranged && want.Offset >= 0 && span.length <= 0 && want.PartNumber == 0 {
+		return errRange() // but nothing has a part, and nothing is in it
 	}
 	x.describe(&object.Info)
 	if object.Parts > 0 {

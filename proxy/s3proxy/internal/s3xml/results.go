@@ -104,6 +104,8 @@ func (b builder) owner(name string, o Owner) builder {
 type ListBuckets struct {
 	Owner   Owner
 	Buckets []Bucket
+	// Prefix is what the names begin with, if that was asked for.
+	Prefix string
 	// ContinuationToken is for the next page, if there is one.
 	ContinuationToken string
 }
@@ -119,7 +121,7 @@ func (l ListBuckets) appendTo(b builder) builder {
 	for _, bucket := range l.Buckets {
 		b = b.open("Bucket").text("Name", bucket.Name).time("CreationDate", bucket.Created).close("Bucket")
 	}
-	return b.close("Buckets").some("ContinuationToken", l.ContinuationToken).close("ListAllMyBucketsResult")
+	return b.close("Buckets").some("Prefix", l.Prefix).some("ContinuationToken", l.ContinuationToken).close("ListAllMyBucketsResult")
 }
 
 // Location is where a bucket is: a region, of which us-east-1 is written as
