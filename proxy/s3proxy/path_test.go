@@ -214,6 +214,7 @@ func TestBuckets(t *testing.T) {
 		"/" + e.bucket + "/?location":  "<LocationConstraint",
 		"/?prefix=" + e.bucket[:9]:     "<Name>" + e.bucket + "</Name>",
 		"/?max-buckets=1":              "<Name>" + e.bucket + "</Name>",
+		"/":                            "<BucketRegion>us-east-1</BucketRegion>",
 		"/?prefix=" + e.bucket[:4]:     "<Prefix>" + e.bucket[:4] + "</Prefix>",
 	} {
 		if res, body := p.do(t, http.MethodGet, target, "", nil); res.StatusCode != http.StatusOK || !strings.Contains(body, want) {

@@ -40,7 +40,7 @@ func (x *exchange) listBuckets() error {
 			result.ContinuationToken = result.Buckets[most-1].Name
 			break
 		}
-		result.Buckets = append(result.Buckets, s3xml.Bucket{Name: b.Name, Created: b.CreationDate})
+		result.Buckets = append(result.Buckets, s3xml.Bucket{Name: b.Name, Created: b.CreationDate, Region: x.g.config.Upstream.Region})
 	}
 	return x.xml(http.StatusOK, result)
 }

@@ -114,12 +114,13 @@ type ListBuckets struct {
 type Bucket struct {
 	Name    string
 	Created time.Time
+	Region  string // told unless it is ""
 }
 
 func (l ListBuckets) appendTo(b builder) builder {
 	b = b.root("ListAllMyBucketsResult").owner("Owner", l.Owner).open("Buckets")
 	for _, bucket := range l.Buckets {
-		b = b.open("Bucket").text("Name", bucket.Name).time("CreationDate", bucket.Created).close("Bucket")
+		b = b.open("Bucket").text("Name", bucket.Name).time("CreationDate", bucket.Created).some("BucketRegion", bucket.Region).close("Bucket")
 	}
 	return b.close("Buckets").some("Prefix", l.Prefix).some("ContinuationToken", l.ContinuationToken).close("ListAllMyBucketsResult")
 }
