@@ -34,8 +34,9 @@ type client struct {
 	direct string
 	// late: it has a scenario in which it is overtaken at its marker.
 	late bool
-	// env is more of its environment.
-	env []string
+	// env is more of its environment; through is that on the way through the
+	// proxy.
+	env, through []string
 	// authority is the environment variable that names whom it trusts: it comes
 	// by TLS as well, where it treats bodies otherwise.
 	authority string
@@ -184,6 +185,9 @@ func (c client) run(t *testing.T, w *world, argv []string, task string, meanwhil
 		cmd.Args = append(cmd.Args, task)
 	}
 	cmd.Dir, cmd.Env = t.TempDir(), append(w.env(t, c.authority), c.env...)
+	if w.by != direct {
+		cmd.Env = append(cmd.Env, c.through...)
+	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -71,6 +71,7 @@ func programs() []client {
 		{name: "minio-go", argv: sdk("minio"), late: true, authority: "SSL_CERT_FILE"},
 		// Without TLS the server takes each of its checksums for a wrong one.
 		{name: "minio-go, trailers", variant: true, direct: "https", argv: sdk("minio"), env: []string{"VARIANT=trailers"}, authority: "SSL_CERT_FILE"},
+		{name: "minio-go, virtual host", variant: true, argv: sdk("minio"), through: []string{"VARIANT=virtual"}},
 		{name: "aws-sdk-go-v2", argv: sdk("awssdk"), late: true, authority: "SSL_CERT_FILE"},
 		{name: "aws cli", slow: true, argv: shell("aws.sh", "/usr/bin/aws")},
 		{name: "s3cmd", argv: shell("s3cmd.sh", "/usr/bin/s3cmd")},
