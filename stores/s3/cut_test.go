@@ -70,10 +70,16 @@ func TestServerKeepsPartOfAPayload(t *testing.T) {
 		mustPut(t, store, writer(33), "k", "old")
 		small := value[:payload.Small]
 		e.link.CutBody(s3link.Op(s3link.PutObject), 1, payload.Small/2)
-		if _, err := store.Put(t.Context(), writer(33), "k", strings.NewReader(small), payload.Small, PutOptions{}); err != nil {
+		// It is sent again if all of it had left when the connection broke: only
+		// then is there a doubt.
+		_, err = store.Put(t.Context(), writer(33), "k", strings.NewReader(small), payload.Small, PutOptions{})
+		want := small
+		if guard.OutcomeOf(err) == guard.NotApplied {
+			want = "old"
+		} else if err != nil {
 			t.Errorf("a small payload that is cut once: %v", err)
 		}
-		expectValue(t, store, writer(33), "k", small)
+		expectValue(t, store, writer(33), "k", want)
 		mustPut(t, store, writer(33), "k", "new")
 		expectValue(t, store, writer(33), "k", "new")
 	})
