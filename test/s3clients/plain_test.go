@@ -50,8 +50,6 @@ var varying = []struct {
 	// Checksums that the server has made up by itself, or of an upload in parts.
 	{regexp.MustCompile(`(?m)^(put multi/put \d+)  [\w+/]{6}==-3   $`), "$1     "},
 	{regexp.MustCompile(`(?m)^((?:put|get) .*?\d+)   [\w+/]{11}=  $`), "$1     "},
-	// The server answers an empty body in chunks twice.
-	{regexp.MustCompile(`(?m)^.*Unsolicited response received on idle HTTP channel.*\n`), ""},
 	// What s3cmd notes of a file.
 	{regexp.MustCompile(`[acm]time:\d+`), "TIME"},
 	{regexp.MustCompile(`((?:UploadId|UploadID|ID)\W{1,5})[\w-]{36,}`), "${1}UPLOAD"},

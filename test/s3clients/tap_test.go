@@ -19,7 +19,10 @@ import (
 // tap is a listener whose connections lead to a server, byte for byte and reset
 // for reset, and that hears which requests pass. With TLS it ends that.
 type tap struct {
-	addr    string
+	addr string
+	// single asks for a connection for each request. Of a body in chunks versitygw
+	// may take the end for the next request.
+	single  bool
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -43,13 +46,13 @@ func (r request) String() string {
 	return r.method + " " + r.path
 }
 
-func newTap(t *testing.T, target string, c *tls.Config) *tap {
+func newTap(t *testing.T, target string, c *tls.Config, single bool) *tap {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &tap{addr: ln.Addr().String(), conns: map[net.Conn]bool{}}
+	p := &tap{addr: ln.Addr().String(), single: single, conns: map[net.Conn]bool{}}
 	if c != nil {
 		ln = tls.NewListener(ln, c)
 	}
@@ -86,7 +89,11 @@ func (p *tap) pass(client net.Conn, target string) {
 	heard, copied := io.Pipe()
 	wg.Go(func() { p.hear(heard) })
 	wg.Go(func() {
-		_, err := io.Copy(server, io.TeeReader(client, copied))
+		from := bufio.NewReader(io.TeeReader(client, copied))
+		if p.single {
+			askToClose(server, from)
+		}
+		_, err := io.Copy(server, from)
 		copied.Close()
 		end(server, err)
 	})
@@ -96,6 +103,20 @@ func (p *tap) pass(client net.Conn, target string) {
 	server.Close()
 	wg.Wait()
 	p.drop(client, server)
+}
+
+// askToClose passes the header of a request, and says that it is the last one.
+func askToClose(to io.Writer, from *bufio.Reader) {
+	for {
+		line, err := from.ReadString('\n')
+		last := line == "\r\n"
+		if last {
+			line = "Connection: close\r\n\r\n"
+		}
+		if _, failed := io.WriteString(to, line); last || err != nil || failed != nil {
+			return
+		}
+	}
 }
 
 // end tells one side how the other one has ended.

@@ -76,7 +76,7 @@ func newWorld(t *testing.T, by way, secure bool) *world {
 	if by == current || by == overtaken || by == stale {
 		w.token = token(41).String()
 	}
-	w.tap = newTap(t, target, certificate(t, secure))
+	w.tap = newTap(t, target, certificate(t, secure), by == direct)
 	if by == stale || by == untokened {
 		w.seed(t)
 	}
