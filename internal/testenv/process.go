@@ -20,7 +20,7 @@ func freePort() (int, error)   { return localserver.FreePort() }
 func loopback(port int) string { return localserver.Loopback(port) }
 func portTaken(err error) bool { return localserver.PortTaken(err) }
 
-func scratch(owner *localserver.Account) (string, func(), error) { return folder.New(owner) }
+func scratch() (string, func(), error) { return folder.New(nil) }
 
 // command is a program and how it is to be run.
 type command struct {

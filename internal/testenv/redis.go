@@ -163,7 +163,7 @@ func tryRedis(bin string, args []string, ready func(*RedisServer, context.Contex
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, remove, err := scratch(nil)
+	dir, remove, err := scratch()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,7 +15,7 @@ func launchShifted(bin string, c RedisConfig) (*RedisServer, func(), error) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		return nil, nil, fmt.Errorf("cc, a C compiler: %w", errMissing)
 	}
-	dir, remove, err := scratch(nil)
+	dir, remove, err := scratch()
 	if err != nil {
 		return nil, nil, err
 	}

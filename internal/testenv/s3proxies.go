@@ -75,7 +75,7 @@ func VersityProxy(tb testing.TB, server *S3Server) string {
 // beside starts a program that listens on a port for HTTP.
 func beside(tb testing.TB, name string, prepare func(dir string, port int) (command, error)) string {
 	tb.Helper()
-	dir, remove, err := scratch(nil)
+	dir, remove, err := scratch()
 	need(tb, err)
 	tb.Cleanup(remove)
 	var addr string

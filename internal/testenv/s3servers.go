@@ -102,7 +102,7 @@ func launchS3(name string, ports int, prepare func(*S3Server, []int) (command, e
 		stop func()
 	)
 	err := localserver.OnFreePorts(ports, func(ports []int) error {
-		dir, remove, err := scratch(nil)
+		dir, remove, err := scratch()
 		if err != nil {
 			return err
 		}
