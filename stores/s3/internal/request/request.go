@@ -30,7 +30,8 @@ var errTwice = errors.New("the client wanted to send a write again")
 
 // Once is Watch for a request whose body is minio-go's: it ends when a
 // connection is asked for the second time, to send it again or for new
-// credentials.
+// credentials. It may have left by then, where a connection was idle: it must be
+// one that cannot be carried out twice.
 func Once(ctx context.Context) (context.Context, *Sending, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ctx, w := watching(ctx, func() { cancel(errTwice) })
