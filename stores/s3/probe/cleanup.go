@@ -17,6 +17,9 @@ const (
 	// forgotten is the age from which on what a run left behind is nobody's:
 	// the run was killed, or a request of its arrived late.
 	forgotten = 24 * time.Hour
+	// lateLooks is how often nothing must be found where an upload may have begun
+	// of which nobody was told: a second and more.
+	lateLooks = 8
 )
 
 // cleanUp removes what this run made, versions and unfinished uploads included,
@@ -29,13 +32,20 @@ func (s *store) cleanUp(ctx context.Context) (left []string) {
 	defer poll.Stop()
 	// Until nothing is found: a request that was given up may arrive late, and a
 	// listing may lag behind.
+	looks := 1 // that find nothing
+	if s.unheard {
+		looks = lateLooks
+	}
 	for {
 		var found bool
-		if left, found = s.sweep(ctx); len(left) > 0 || !found && len(s.made) == 0 {
+		if left, found = s.sweep(ctx); len(left) > 0 {
 			return left
 		}
 		if found {
 			continue
+		}
+		if looks--; looks <= 0 && len(s.made) == 0 {
+			return nil
 		}
 		select {
 		case <-poll.C:
@@ -43,6 +53,17 @@ func (s *store) cleanUp(ctx context.Context) (left []string) {
 			return slices.Sorted(maps.Keys(s.made))
 		}
 	}
+}
+
+// began remembers an upload, or that one may begin yet.
+func (s *store) began(id, key string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.unheard = true
+		return
+	}
+	s.uploads[id] = key
 }
 
 // sweep removes what it finds, and says whether it found anything.

@@ -29,6 +29,7 @@ type store struct {
 	mu      sync.Mutex
 	made    map[string]bool   // keys of objects that are there
 	uploads map[string]string // key by id, of those that are not complete
+	unheard bool              // of an upload that may begin yet
 }
 
 func newStore(client *minio.Client, config Config) (*store, error) {
@@ -201,12 +202,9 @@ func (s *store) stage(ctx context.Context, key, content string) (upload, answer)
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	id, err := s.core.NewMultipartUpload(ctx, s.config.Bucket, key, minio.PutObjectOptions{})
-	if err != nil {
+	if s.began(id, key, err); err != nil {
 		return upload{}, answered("", err)
 	}
-	s.mu.Lock()
-	s.uploads[id] = key
-	s.mu.Unlock()
 	part, err := s.core.PutObjectPart(ctx, s.config.Bucket, key, id, 1, strings.NewReader(content), int64(len(content)), minio.PutObjectPartOptions{})
 	return upload{id, []minio.CompletePart{{PartNumber: 1, ETag: part.ETag}}}, answered("", err)
 }
