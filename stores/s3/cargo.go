@@ -3,9 +3,7 @@ package s3store
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -44,8 +42,8 @@ type single struct {
 
 func (c *single) again() bool { return c.payload.Again() }
 
-// whole: versitygw keeps what it has of a body when the connection breaks, if the
-// payload is not signed, as minio-go has it with TLS.
+// whole: there are servers that keep what they have of a body when the connection
+// breaks, see seal.
 func (c *single) whole(size int64) bool { return size == c.payload.Size() }
 
 func (c *single) send(ctx context.Context, h layout.Header, cond layout.Condition) (minio.UploadInfo, layout.Reply, error) {
@@ -58,38 +56,27 @@ func (c *single) send(ctx context.Context, h layout.Header, cond layout.Conditio
 		}
 		c.opts.UserMetadata[c.checksum.Key()] = base64.StdEncoding.EncodeToString(sum.Sum(nil))
 	}
+	opts := c.opts
+	sum, err := c.seal(ctx, front, &opts)
+	if err != nil {
+		return minio.UploadInfo{}, layout.Denied, err
+	}
 	r, err := c.payload.Reader(ctx)
 	if err != nil {
 		return minio.UploadInfo{}, layout.Denied, err
 	}
 	defer r.Close()
-	opts := c.opts
 	request.Condition(&opts, cond)
 	ctx, w := request.Watch(ctx)
 	size := int64(len(front)) + c.payload.Size()
 	b := payload.NewBody(io.MultiReader(bytes.NewReader(front), r), size)
-	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, size, "", c.hash(front), opts)
+	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, size, "", sum, opts)
 	unread, failed := b.Stop()
 	c.payload.Left(b)
 	if failed != nil {
 		err = fmt.Errorf("read payload: %w", failed)
 	}
 	return frame.Uploaded(info, c.payload.Size()), w.Reply(err, unread > 0), err
-}
-
-// hash returns the SHA-256 of what is sent, in hex, where a server would not see
-// otherwise that a payload broke off: minio-go signs none with TLS. It is not
-// worth reading a large payload twice.
-func (c *single) hash(front []byte) string {
-	if c.store.core.EndpointURL().Scheme != "https" || c.payload.Section() == nil || c.payload.Size() > payload.Small {
-		return ""
-	}
-	sum := sha256.New()
-	sum.Write(front)
-	if _, err := io.Copy(sum, c.payload.Section()); err != nil {
-		return "" // it will fail again
-	}
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // upload is a cargo of several parts. They are uploaded once; what makes the

@@ -90,11 +90,12 @@
 //     objects, a replication into the bucket. docs/guarantees.md has the policy
 //     that keeps them out.
 //   - Versions: Get sees the current one only.
-//   - A server that keeps what it has got of a payload when the connection breaks:
-//     versitygw does, with TLS, for then minio-go does not sign payloads. Up to 1
-//     MiB they are signed all the same, where they can be read twice. A larger one,
-//     whose reader failed or whose connection broke, may be there in part: its
-//     outcome is unknown, and the error says how much was kept.
+//   - A server that keeps what it has got of a payload when the connection breaks,
+//     as versitygw does of one that is not signed; and minio-go signs none with
+//     TLS. Up to 1 MiB they are signed all the same, and behind a larger one comes a
+//     checksum. If the server does not take that, a payload whose reader failed
+//     or whose connection broke may be there in part: its outcome is unknown, and
+//     the error says how much was kept.
 //   - A proxy between that sends a PUT or a Complete again by itself, when its
 //     connection to the store broke. Nothing is carried out twice; but the 412
 //     that answers the second is taken for the answer to the write. If another

@@ -15,8 +15,9 @@ import (
 
 // UploadPart uploads a part of an upload, number 1 to 10,000, under the very
 // token that it was begun under. Size is in bytes and must be known. The payload
-// is streamed; if r fails before its end, no part is stored. A part may be
-// uploaded again, the last counts, and by any process.
+// is streamed; if r fails before its end, no part is stored (with TLS versitygw may
+// keep one, with an ETag that nobody was told). A part may be uploaded again, the
+// last counts, and by any process.
 //
 // Part 1 is stored behind the header of the object. Its ETag is not the MD5 of
 // its payload, and it may have at most 5 GiB less 64 bytes.

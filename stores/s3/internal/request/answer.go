@@ -49,6 +49,13 @@ func IsConflict(err error) bool {
 	return false
 }
 
+// Final reports whether err is an answer that says that the request was not
+// carried out and will not be.
+func Final(err error) bool {
+	r, ok := ResponseOf(err)
+	return ok && final(r.StatusCode)
+}
+
 // Raced reports whether a request that was not carried out may have lost to
 // another write: the server says so, or it hung up without a word.
 func Raced(err error) bool {

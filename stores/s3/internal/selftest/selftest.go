@@ -23,7 +23,9 @@ import (
 // Tests remembers which conditions the server was seen to honour. The zero value
 // is ready for use.
 type Tests struct {
-	puts, uploads passing
+	puts, uploads, trailers passing
+
+	trails bool // what trailers has found out
 }
 
 // passing runs a test until it has passed once.
@@ -69,6 +71,7 @@ func (p *passing) end(passed bool) {
 
 const (
 	key    = ".fence/selftest"
+	text   = "Fenced objects are in this bucket.\n"
 	noETag = "00000000000000000000000000000000"
 )
 
@@ -79,7 +82,6 @@ func (t *Tests) Puts(ctx context.Context, b *parts.Bucket) error {
 		put := func(c layout.Condition) error {
 			opts := minio.PutObjectOptions{ContentType: "text/plain"}
 			request.Condition(&opts, c)
-			const text = "Fenced objects are in this bucket.\n"
 			_, err := b.Core.PutObject(ctx, b.Name, key, payload.NewBody(strings.NewReader(text), int64(len(text))), int64(len(text)), "", "", opts)
 			return err
 		}
