@@ -121,20 +121,27 @@ func (c *campaign) end() {
 // plans are the resources of a round of the real thing. Those of one kind share
 // their ways in, so that holders follow each other in different ones.
 func plans(c stage.Config) (all []stage.Plan) {
-	tables := []string{ways.PGStore, ways.PGStoreLean, ways.ProxyPgx, ways.ProxyPsql}
+	tables := []string{ways.PGStore, ways.PGStoreLean, ways.ProxyPgx}
+	scripts := append(slices.Clone(tables), ways.ProxyPsql)
 	objects := []string{ways.S3Store, ways.S3ProxyGo}
+	commands := slices.Clone(objects)
 	if c.AWS != "" {
-		objects = append(objects, ways.S3ProxyAWS)
+		commands = append(commands, ways.S3ProxyAWS)
 	}
 	for _, p := range []stage.Plan{
-		{Locks: stage.Etcd, Ways: tables, Shared: true},
+		{Locks: stage.Etcd, Ways: scripts, Shared: true},
 		{Locks: stage.Redis, Ways: tables, Shared: true},
 		{Locks: stage.ZooKeeper, Ways: tables, Shared: true},
+		{Locks: stage.Sentinel, Ways: tables},
+		{Locks: stage.Redis, Ways: []string{ways.PGStore}},
+		{Locks: stage.Etcd, Ways: []string{ways.PGStoreLean}},
+		{Locks: stage.ZooKeeper, Ways: []string{ways.ProxyPgx}},
+		{Locks: stage.Redis, Ways: []string{ways.ProxyPgx}},
 		{Locks: stage.Redis, Ways: []string{ways.Triggers}},
 		{Locks: stage.Sentinel, Ways: []string{ways.Triggers}},
 		{Locks: stage.ZooKeeper, Ways: []string{ways.S3Store}},
 		{Locks: stage.Redis, Ways: objects, Shared: true},
-		{Locks: stage.Etcd, Ways: objects},
+		{Locks: stage.Etcd, Ways: commands},
 		{Locks: stage.Sentinel, Ways: []string{ways.S3ProxyGo}},
 	} {
 		if slices.Contains(c.Locks, p.Locks) {
@@ -176,7 +183,7 @@ func TestChaos(t *testing.T) {
 	c := newCampaign(t, "Chaos", config)
 	defer c.end()
 	for left := total; left > 0; left -= roundLimit {
-		found := c.round(stage.Round{Lasts: min(left, roundLimit), Every: 150 * time.Millisecond, AtOnce: 5, Workers: 4, Hands: 4, Plans: plans(config)})
+		found := c.round(stage.Round{Lasts: min(left, roundLimit), Every: 150 * time.Millisecond, AtOnce: 5, Workers: 4, Hands: 10, Plans: plans(config)})
 		for _, v := range found[:min(len(found), shown)] {
 			t.Error(v)
 		}

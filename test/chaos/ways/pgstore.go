@@ -16,6 +16,10 @@ import (
 // ClaimWait is the longest time that claims wait before they evict.
 const ClaimWait = 2 * time.Second
 
+// poolSize is how many connections a store has: enough for some holders who are
+// held up, and for others.
+const poolSize = 8
+
 // storeWay goes in by package pgstore.
 type storeWay struct {
 	pool   *pgxpool.Pool
@@ -25,7 +29,12 @@ type storeWay struct {
 
 func openStore(lean bool) func(Access, *rand.Rand) (Way, error) {
 	return func(a Access, dice *rand.Rand) (Way, error) {
-		pool, err := pgxpool.New(context.Background(), a.Postgres)
+		config, err := pgxpool.ParseConfig(a.Postgres)
+		if err != nil {
+			return nil, err
+		}
+		config.MaxConns = poolSize
+		pool, err := pgxpool.NewWithConfig(context.Background(), config)
 		if err != nil {
 			return nil, err
 		}

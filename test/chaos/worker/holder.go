@@ -64,9 +64,9 @@ func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 	sleepy := h.worker.dice.IntN(20) == 0
 	pause := func() { h.pause(ctx, sleepy) }
 	end := time.Now().Add(h.worker.upTo(h.worker.job.TTL)) // by some ways in everything takes long
-	for acts := 1 + h.worker.dice.IntN(24); acts > 0 && ctx.Err() == nil && time.Now().Before(end); acts-- {
+	for acts := h.acts(); acts > 0 && ctx.Err() == nil && time.Now().Before(end); acts-- {
 		pause()
-		if !h.known || h.worker.dice.IntN(4) == 0 {
+		if !h.known || h.worker.dice.IntN(8) == 0 {
 			if outcome := h.read(ctx, t); outcome != guard.Applied {
 				return outcome == guard.Refused
 			}
@@ -93,13 +93,17 @@ func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 	return false
 }
 
+// acts is how many there are at most: a few, so that holders follow each other
+// soon, or many, so that a grant is worth its claim.
+func (h *holder) acts() int { return 1 + h.worker.dice.IntN(1<<(3+h.worker.dice.IntN(7))) }
+
 // pause is mostly none, often short, and for a sleepy holder, at times, longer
 // than its lease.
 func (h *holder) pause(ctx context.Context, sleepy bool) {
 	switch dice := h.worker.dice.IntN(24); {
 	case sleepy && dice == 0:
 		h.worker.nap(ctx, 2*h.worker.job.TTL)
-	case dice < 4:
+	case dice < 2:
 		h.worker.nap(ctx, 4*time.Millisecond)
 	}
 }

@@ -10,10 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenceproxy/fenceproxy/internal/lockurl"
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/test/chaos/history"
-	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
 )
 
 // Work reads a Job and does it until in ends. Its error is one that should not
@@ -37,74 +35,36 @@ func Work(in io.Reader) error {
 		defer stop()
 		_, _ = io.Copy(io.Discard, lines)
 	}()
+	kept := newKeep(job)
 	var all sync.WaitGroup
 	for i := range max(1, job.Hands) {
 		all.Go(func() {
-			w := &worker{job: job, record: record, dice: rand.New(&source{pcg: rand.NewPCG(job.Seed, uint64(i))}), services: map[string]*lockurl.Service{}, ways: map[string]ways.Way{}}
+			w := &worker{job: job, record: record, dice: dice(job.Seed, uint64(i)), keep: kept[i%len(kept)]}
 			for ctx.Err() == nil {
 				w.turn(ctx, job.Resources[w.dice.IntN(len(job.Resources))])
 			}
-			w.close()
 		})
 	}
 	all.Wait()
+	for _, k := range kept {
+		k.close()
+	}
 	return record.Close()
 }
 
-// source is a source of random numbers for many goroutines.
-type source struct {
-	mu  sync.Mutex
-	pcg *rand.PCG
-}
-
-func (s *source) Uint64() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pcg.Uint64()
-}
-
-// worker is one of a process's hands, with connections of its own.
+// worker is one of a process's hands.
 type worker struct {
-	job      Job
-	record   *history.Recorder
-	dice     *rand.Rand
-	services map[string]*lockurl.Service // by URL
-	ways     map[string]ways.Way         // by name
-}
-
-func (w *worker) close() {
-	for _, way := range w.ways {
-		way.Close()
-	}
-	for _, s := range w.services {
-		_ = s.Close() // what it could not release ends by its time
-	}
-}
-
-// service is a lock service, opened at its first use; nil if it cannot be now.
-func (w *worker) service(ctx context.Context, url string) *lockurl.Service {
-	if s, ok := w.services[url]; ok {
-		return s
-	}
-	target, err := lockurl.Parse(url)
-	if err != nil {
-		panic(err) // the test's own mistake
-	}
-	ctx, cancel := context.WithTimeout(ctx, Patience)
-	defer cancel()
-	s, err := target.Open(ctx, w.job.TTL)
-	if err != nil {
-		w.nap(ctx, 50*time.Millisecond)
-		return nil
-	}
-	w.services[url] = s
-	return s
+	job    Job
+	record *history.Recorder
+	dice   *rand.Rand
+	keep   *keep
 }
 
 // turn is one acquisition of one resource, and what is done under it.
 func (w *worker) turn(ctx context.Context, r Resource) {
-	service := w.service(ctx, r.Locks)
+	service := w.keep.service(ctx, r.Locks)
 	if service == nil {
+		w.nap(ctx, 50*time.Millisecond)
 		return
 	}
 	acquire := service.Acquire
@@ -112,7 +72,7 @@ func (w *worker) turn(ctx context.Context, r Resource) {
 		acquire = service.AcquireShared
 	}
 	patience := w.job.TTL / 20
-	if w.dice.IntN(2) == 0 {
+	if w.dice.IntN(3) == 0 {
 		patience = w.upTo(2 * w.job.TTL)
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
@@ -123,14 +83,7 @@ func (w *worker) turn(ctx context.Context, r Resource) {
 		return
 	}
 	name := r.Ways[w.dice.IntN(len(r.Ways))]
-	way, ok := w.ways[name]
-	if !ok {
-		if way, err = ways.Open(name, w.job.Access, w.dice); err != nil {
-			panic(err)
-		}
-		w.ways[name] = way
-	}
-	h := &holder{worker: w, lease: lease, at: r, name: name, way: way, overstays: w.dice.IntN(2) == 0}
+	h := &holder{worker: w, lease: lease, at: r, name: name, way: w.keep.way(name), overstays: w.dice.IntN(2) == 0}
 	h.hold(ctx)
 	h.release(ctx)
 }
