@@ -129,19 +129,28 @@ func (c *Cluster) serve(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	err = process.AwaitReady(ctx, startLimit, func(ctx context.Context) error {
+	if err := c.answers(ctx, process, port, startLimit); err != nil {
+		process.End(grace, syscall.SIGQUIT)
+		return err
+	}
+	c.port, c.process = port, process
+	return nil
+}
+
+func (c *Cluster) answers(ctx context.Context, process *Process, port int, limit time.Duration) error {
+	return process.AwaitReady(ctx, limit, func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, c.urlAt(port))
 		if err != nil {
 			return err
 		}
 		return conn.Close(ctx)
 	})
-	if err != nil {
-		process.End(grace, syscall.SIGQUIT)
-		return err
-	}
-	c.port, c.process = port, process
-	return nil
+}
+
+// Await returns when the server, which has been started, answers; or an error if
+// it has ended, or does not answer within limit.
+func (c *Cluster) Await(ctx context.Context, limit time.Duration) error {
+	return c.answers(ctx, c.process, c.port, limit)
 }
 
 // SettingArgs are settings as arguments of the program postgres, in the order

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/internal/localserver"
+	"github.com/fenceproxy/fenceproxy/internal/testenv/disk"
 )
 
 const prefix = "fence-test-"
@@ -42,6 +43,7 @@ func Sweep() {
 			continue // perhaps being made, and not locked yet
 		}
 		if lock, err := lockFile(path, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			disk.Sweep(dir)
 			os.RemoveAll(dir)
 			lock.Close()
 		}

@@ -121,7 +121,7 @@ func (c *conn) report(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) {
 		return
 	}
-	c.link.unreadable.Do(func() { c.link.tb.Errorf("link to %s: %v", c.link.target, err) })
+	c.link.unreadable.Do(func() { c.link.tb.Errorf("link to %s: %v", c.server.RemoteAddr(), err) })
 }
 
 func (c *conn) send(to chan<- parcel, message []byte) {

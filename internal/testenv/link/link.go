@@ -41,7 +41,6 @@ type Config struct {
 // Link is such a link. It is safe for use by many goroutines.
 type Link struct {
 	tb       testing.TB
-	target   string
 	addr     string
 	protocol Protocol
 	running  sync.WaitGroup
@@ -49,6 +48,7 @@ type Link struct {
 	unreadable sync.Once
 
 	mu       sync.Mutex
+	target   string       // where new connections go
 	listener net.Listener // nil while connections are refused
 	seat     seat         // while they are, or else nobody
 	conns    map[*conn]bool
@@ -71,7 +71,7 @@ type drop struct {
 func New(tb testing.TB, addr, target string, c Config) *Link {
 	tb.Helper()
 	l := &Link{
-		tb: tb, target: strings.TrimPrefix(target, "http://"), addr: addr, protocol: c.Protocol,
+		tb: tb, target: host(target), addr: addr, protocol: c.Protocol,
 		conns: map[*conn]bool{}, thawed: make(chan struct{}), seat: nobody,
 	}
 	close(l.thawed)
@@ -86,6 +86,16 @@ func New(tb testing.TB, addr, target string, c Config) *Link {
 		l.seat.leave()
 	})
 	return l
+}
+
+func host(target string) string { return strings.TrimPrefix(target, "http://") }
+
+// Turn makes the link one to another target, host:port, and cuts what is open.
+func (l *Link) Turn(target string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = host(target)
+	l.cut()
 }
 
 // Addr is the link's host:port, to be used in place of the server's.
@@ -233,17 +243,20 @@ func (l *Link) accept(listener net.Listener) {
 
 // serve owns client, and returns when the connection has ended.
 func (l *Link) serve(from net.Listener, client net.Conn) {
-	server, err := net.Dial("tcp", l.target)
+	l.mu.Lock()
+	target := l.target
+	l.mu.Unlock()
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		client.Close()
 		return
 	}
 	c := newConn(l, client, server)
 	l.mu.Lock()
-	if l.listener == from {
+	if l.listener == from && l.target == target {
 		l.conns[c] = true
 	} else {
-		c.close() // refused while it was being opened
+		c.close() // refused, or turned, while it was being opened
 	}
 	l.mu.Unlock()
 	c.run()

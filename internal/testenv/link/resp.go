@@ -18,6 +18,7 @@ type respCodec struct {
 	subscribed bool   // by RESP 2, messages and replies look alike from now on
 	pending    []bool // a reply is to come for each; true: lose it
 	hangUp     bool   // lose whatever comes next
+	copies     bool   // the client is a replica: what comes is a copy, and then commands
 }
 
 func (c *respCodec) fromClient(r *bufio.Reader, request func(string) bool) ([]byte, error) {
@@ -32,6 +33,8 @@ func (c *respCodec) fromClient(r *bufio.Reader, request func(string) bool) ([]by
 	case name == "HELLO" && len(args) > 1 && string(args[1]) == "3":
 		c.resp3 = true
 		c.pending = append(c.pending, lose)
+	case name == "PSYNC" || name == "SYNC":
+		c.copies = true // before the server knows
 	case strings.HasSuffix(name, "SUBSCRIBE"):
 		// It is answered by messages, which are no replies in RESP 3.
 		c.subscribed = true
@@ -43,6 +46,17 @@ func (c *respCodec) fromClient(r *bufio.Reader, request func(string) bool) ([]by
 }
 
 func (c *respCodec) fromServer(r *bufio.Reader) ([]byte, fate, error) {
+	// One byte more is always needed, and tells when the server has begun to answer.
+	if _, err := r.Peek(1); err != nil {
+		return nil, forward, err
+	}
+	c.mu.Lock()
+	copies := c.copies
+	c.mu.Unlock()
+	if copies {
+		message, err := readSome(r)
+		return message, forward, err
+	}
 	message, err := readReply(r)
 	if err != nil {
 		return nil, forward, err
