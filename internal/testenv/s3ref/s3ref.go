@@ -39,6 +39,8 @@ type Flaws struct {
 	StaleReads time.Duration
 	// StaleConditions is by how much conditions do.
 	StaleConditions time.Duration
+	// KeepsCut has a PUT whose body breaks off store what has come of it.
+	KeepsCut bool
 	// ETag makes an ETag, without quotes. Defaults to the MD5 of the content.
 	ETag func(content []byte) string
 }

@@ -19,7 +19,7 @@ import (
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := content(r)
-	if err != nil {
+	if err != nil && !s.flaws.KeepsCut {
 		fail(w, r, errMalformed)
 		return
 	}
@@ -235,7 +235,8 @@ func reply(w http.ResponseWriter, v any) {
 }
 
 // content reads a body, which a signing client sends in signed chunks where
-// there is no TLS: hexadecimal size; chunk-signature CRLF data CRLF.
+// there is no TLS: hexadecimal size; chunk-signature CRLF data CRLF. With an error
+// it returns as much as has come.
 func content(r *http.Request) ([]byte, error) {
 	if !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
 		return io.ReadAll(r.Body)
@@ -245,19 +246,19 @@ func content(r *http.Request) ([]byte, error) {
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			return nil, fmt.Errorf("read chunk: %w", err)
+			return whole, fmt.Errorf("read chunk: %w", err)
 		}
 		size, _, _ := strings.Cut(line, ";")
 		n, err := strconv.ParseUint(strings.TrimSpace(size), 16, 31)
 		if err != nil {
-			return nil, fmt.Errorf("read chunk: %w", err)
+			return whole, fmt.Errorf("read chunk: %w", err)
 		}
 		if n == 0 {
 			return whole, nil
 		}
 		chunk := make([]byte, n+2)
 		if _, err := io.ReadFull(in, chunk); err != nil {
-			return nil, errors.New("chunk is cut off")
+			return whole, errors.New("chunk is cut off")
 		}
 		whole = append(whole, chunk[:n]...)
 	}

@@ -111,6 +111,9 @@ var otherFlaws = map[string]flawed{
 		flaws:  s3ref.Flaws{ETag: func(content []byte) string { return strconv.Itoa(len(content)) }},
 		framed: []string{"etag/distinct", "PutObject/swap-earlier"}, wide: true,
 	},
+	"bodies that break off are kept": {
+		flaws: s3ref.Flaws{KeepsCut: true}, framed: []string{"PutObject/cut"}, others: []string{"etag/unique"},
+	},
 	"ETags are unique": {flaws: s3ref.Flaws{ETag: func([]byte) string { return rand.Text() }}, others: []string{}},
 }
 

@@ -123,6 +123,7 @@ func checks(s *store) []check {
 	all = append(all, racesOf(s, put, complete)...)
 	all = append(all, etagsOf(s, put, complete)...)
 	all = append(all, readsOf(s, put)...)
+	all = append(all, cutOf(s))
 	all = append(all, conditionsOf(s, copyObject(s), false)...)
 	for _, r := range []remover{deleteObject(s), deleteObjects(s)} {
 		all = append(all, removalsOf(s, put, r)...)
