@@ -5,7 +5,10 @@
 // FENCE_TEST_ZOOKEEPER_ADDR, FENCE_TEST_S3_URL);
 // a program on this machine (in .bin, where `make servers` puts it, or where
 // Debian does), which is started on a free loopback port; a container, if a
-// Docker engine answers (but for S3).
+// Docker engine answers: a single server of the public image. It can be killed,
+// frozen (docker pause) and restarted like others, but several servers in
+// containers do not reach each other. FENCE_TEST_DOCKER=1 has all servers run in
+// containers, and tests that need others are skipped.
 // Where none is found the test is skipped and says so, or fails if
 // FENCE_TEST_REQUIRE is 1.
 //

@@ -70,11 +70,7 @@ func (e *EtcdServer) Members() []*EtcdMember { return e.members }
 func (e *EtcdServer) Password() string { return e.password }
 
 func launchEtcd(c EtcdConfig) (*EtcdServer, func(), error) {
-	own, err := binFolder()
-	if err != nil {
-		return nil, nil, err
-	}
-	path, err := localserver.FindEtcd(own)
+	path, err := findEtcd()
 	if errors.Is(err, errMissing) {
 		return dockerEtcd(c, err)
 	}
@@ -95,8 +91,13 @@ func launchEtcd(c EtcdConfig) (*EtcdServer, func(), error) {
 	stop := func() { cluster.Kill(); remove() }
 	e := &EtcdServer{endpoints: cluster.Endpoints()}
 	for _, m := range cluster.Members {
-		e.members = append(e.members, &EtcdMember{m})
+		e.members = append(e.members, &EtcdMember{m.Endpoint(), etcdProgram{m}})
 	}
+	return e.secured(c, stop)
+}
+
+// secured is e with authentication, if it is to have that, and what stops e.
+func (e *EtcdServer) secured(c EtcdConfig, stop func()) (*EtcdServer, func(), error) {
 	if c.Auth {
 		e.password = freshName("root")
 		if err := e.enableAuth(); err != nil {
@@ -105,6 +106,17 @@ func launchEtcd(c EtcdConfig) (*EtcdServer, func(), error) {
 		}
 	}
 	return e, stop, nil
+}
+
+func findEtcd() (string, error) {
+	if err := missingHere(); err != nil {
+		return "", err
+	}
+	own, err := binFolder()
+	if err != nil {
+		return "", err
+	}
+	return localserver.FindEtcd(own)
 }
 
 func (c EtcdConfig) args() []string {
@@ -140,16 +152,34 @@ func (e *EtcdServer) enableAuth() error {
 }
 
 // EtcdMember is one process of an etcd.
-type EtcdMember struct{ member *localserver.EtcdMember }
+type EtcdMember struct {
+	endpoint string
+	member   etcdProcess
+}
+
+// etcdProcess is a localserver.EtcdMember or a container.
+type etcdProcess interface {
+	Stop()
+	Kill() error
+	Freeze() error
+	Thaw() error
+	Start(ctx context.Context) error
+}
+
+// etcdProgram is a localserver.EtcdMember.
+type etcdProgram struct{ *localserver.EtcdMember }
+
+// Kill ends the member as a crash does.
+func (m etcdProgram) Kill() error { m.EtcdMember.Kill(); return nil }
 
 // Endpoint is the member's host:port for clients.
-func (m *EtcdMember) Endpoint() string { return m.member.Endpoint() }
+func (m *EtcdMember) Endpoint() string { return m.endpoint }
 
 // Stop ends the member in an orderly way: a leader hands over first.
 func (m *EtcdMember) Stop(tb testing.TB) { tb.Helper(); m.member.Stop() }
 
 // Kill ends the member as a crash does.
-func (m *EtcdMember) Kill(tb testing.TB) { tb.Helper(); m.member.Kill() }
+func (m *EtcdMember) Kill(tb testing.TB) { tb.Helper(); m.must(tb, m.member.Kill()) }
 
 // Freeze stops the member where it is; its connections stay open.
 func (m *EtcdMember) Freeze(tb testing.TB) { tb.Helper(); m.must(tb, m.member.Freeze()) }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +25,14 @@ func TestDocker(t *testing.T) {
 	need(t, err)
 	dir := t.TempDir()
 	script := `#!/bin/sh
-[ "$1" = version ] && exit 0
-echo "$@" > "` + dir + `/args"
-port=$(echo "$@" | sed 's/.*127.0.0.1:\([0-9]*\):2379.*/\1/')
-exec "` + etcd + `" --data-dir "` + dir + `/data" --listen-peer-urls http://127.0.0.1:0 \
-	--listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port"
+echo "$@" >> "` + dir + `/calls"
+case $1 in
+create) echo the-id ;;
+start)
+	port=$(sed -n 's/^create .*127.0.0.1:\([0-9]*\):2379.*/\1/p' "` + dir + `/calls")
+	exec "` + etcd + `" --data-dir "` + dir + `/data" --listen-peer-urls http://127.0.0.1:0 \
+		--listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" ;;
+esac
 `
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -38,17 +42,31 @@ exec "` + etcd + `" --data-dir "` + dir + `/data" --listen-peer-urls http://127.
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, err := os.ReadFile(filepath.Join(dir, "args"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(string(args), "run --rm --sig-proxy=true --publish 127.0.0.1:") || !strings.Contains(string(args), " quay.io/coreos/etcd:v") {
-		t.Errorf("docker %s", args)
-	}
+	e.Members()[0].Kill(t)
+	e.Members()[0].Start(t)
+	e.Members()[0].Freeze(t)
+	e.Members()[0].Thaw(t)
 	stop()
 	if conn, err := net.DialTimeout("tcp", e.Endpoints()[0], time.Second); err == nil {
 		conn.Close()
 		t.Error("still runs after it was stopped")
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `^version
+ps --all --filter label=fenceproxy.test --format .*
+create --label fenceproxy.test=/\S+ --publish 127.0.0.1:\d+:2379 quay.io/coreos/etcd:v\S+ /usr/local/bin/etcd .*
+start --attach the-id
+kill the-id
+start --attach the-id
+pause the-id
+unpause the-id
+rm --force --volumes the-id
+$`
+	if !regexp.MustCompile(want).Match(calls) {
+		t.Errorf("docker was called so:\n%s", calls)
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 )
 
 func findPostgres(major int) (localserver.Postgres, error) {
+	if err := missingHere(); err != nil {
+		return localserver.Postgres{}, err
+	}
 	bin, err := binFolder()
 	if err != nil {
 		return localserver.Postgres{}, err

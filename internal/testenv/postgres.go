@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
 const (
@@ -27,14 +25,22 @@ const (
 
 // PostgresServer is a running Postgres.
 type PostgresServer struct {
-	major int
-	admin string // URL of database postgres as a superuser
-	// cluster is nil if the server is not ours or runs in a container.
-	cluster *localserver.Cluster
+	major   int
+	admin   string  // URL of database postgres as a superuser
+	cluster cluster // nil if the server is not ours
 	private bool
 
 	mu    sync.Mutex
 	roles []string // not dropped yet, since something still depended on them
+}
+
+// cluster is a localserver.Cluster or a container.
+type cluster interface {
+	Kill() error
+	Freeze() error
+	Thaw() error
+	Stop()
+	Start(ctx context.Context) error
 }
 
 // PostgresConfig says how a private server differs from the shared one.
@@ -207,6 +213,6 @@ func (s *PostgresServer) Restart(tb testing.TB) {
 func (s *PostgresServer) mustOwn(tb testing.TB) {
 	tb.Helper()
 	if !s.private || s.cluster == nil {
-		tb.Fatal("testenv: only a server of StartPostgres on a local program can be killed")
+		tb.Fatal("testenv: only a server of StartPostgres can be killed")
 	}
 }

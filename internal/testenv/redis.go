@@ -29,6 +29,8 @@ type RedisServer struct {
 	dir  string
 	args []string
 	proc *process
+	// announced is the address by which others reach it; "" if that is addr.
+	announced string
 
 	clock *shiftclock.Clock // nil if it has none of its own
 }
@@ -114,6 +116,9 @@ func (s *RedisServer) Restart(tb testing.TB) {
 }
 
 func findRedis() (string, error) {
+	if err := missingHere(); err != nil {
+		return "", err
+	}
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return "", fmt.Errorf("redis-server: %w", errMissing)
@@ -178,6 +183,9 @@ func tryRedis(bin string, args []string, ready func(*RedisServer, context.Contex
 }
 
 func (s *RedisServer) start(ready func(context.Context) error) error {
+	if s.proc != nil && s.proc.box != nil {
+		return s.proc.box.Restart(context.Background())
+	}
 	proc, err := command{path: s.bin, args: s.args, logPath: filepath.Join(s.dir, "log"), onDeath: syscall.SIGKILL}.start()
 	if err != nil {
 		return err

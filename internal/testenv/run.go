@@ -101,6 +101,8 @@ func need(tb testing.TB, err error) {
 	tb.Helper()
 	switch {
 	case err == nil:
+	case onlyDocker() && errors.Is(err, errNotContained):
+		tb.Skipf("testenv: %v", errNotContained)
 	case errors.Is(err, localserver.ErrMissing) && os.Getenv(RequireEnv) != "1":
 		if _, said := sayMissing.LoadOrStore(err.Error(), true); !said {
 			fmt.Fprintf(os.Stderr, "testenv: SKIPPING tests: %v (make servers)\n", err)

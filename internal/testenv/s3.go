@@ -31,13 +31,12 @@ type S3Server struct {
 	Region string
 
 	// name is the program's, for messages and subtests.
-	name string
-	addr string
-	dir  string
-	// program is nil if the server is not ours.
+	name    string
+	addr    string
+	dir     string
 	program *command
 	ready   func(context.Context) error
-	proc    *process
+	proc    *process // nil if the server is not ours
 }
 
 // S3 returns the versitygw that the tests of this process share. Keep to a
@@ -186,7 +185,7 @@ func (s *S3Server) Restart(tb testing.TB) {
 
 func (s *S3Server) own(tb testing.TB) {
 	tb.Helper()
-	if s.program == nil {
+	if s.proc == nil {
 		tb.Fatalf("testenv: the server at %s is not ours to stop", s.addr)
 	}
 }
@@ -200,7 +199,7 @@ func (s *S3Server) must(tb testing.TB, err error) {
 
 // runs says whether the server can be asked: a test may leave it killed.
 func (s *S3Server) runs() bool {
-	if s.program == nil {
+	if s.proc == nil {
 		return true
 	}
 	select {
@@ -212,6 +211,9 @@ func (s *S3Server) runs() bool {
 }
 
 func (s *S3Server) start() error {
+	if s.proc != nil && s.proc.box != nil {
+		return s.proc.box.Restart(context.Background())
+	}
 	proc, err := s.program.start()
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,26 +19,35 @@ import (
 // system that has user attributes.
 func launchVersityGW() (*S3Server, func(), error) {
 	path, err := findVersityGW()
+	if errors.Is(err, errMissing) {
+		return dockerVersityGW(err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return launchS3("versitygw", 1, func(s *S3Server, ports []int) (command, error) {
-		data, versions := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "versions")
-		for _, dir := range []string{data, versions} {
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				return command{}, err
-			}
+	return launchS3("versitygw", 1, func(s *S3Server, ports []int) (command, error) { return s.versityGW(path, s.dir, ports[0]) })
+}
+
+// versityGW is the program over a folder in root.
+func (s *S3Server) versityGW(path, root string, port int) (command, error) {
+	data, versions := filepath.Join(root, "data"), filepath.Join(root, "versions")
+	for _, dir := range []string{data, versions} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return command{}, err
 		}
-		s.ready = func(ctx context.Context) error { return answersHTTP(ctx, s.addr) }
-		return command{path: path, args: []string{
-			"--access", s.AccessKey, "--secret", s.SecretKey, "--region", s.Region,
-			"--port", localserver.Loopback(ports[0]), "--quiet", "--keep-alive",
-			"posix", "--versioning-dir", versions, data,
-		}}, nil
-	})
+	}
+	s.ready = func(ctx context.Context) error { return answersHTTP(ctx, s.addr) }
+	return command{path: path, args: []string{
+		"--access", s.AccessKey, "--secret", s.SecretKey, "--region", s.Region,
+		"--port", localserver.Loopback(port), "--quiet", "--keep-alive",
+		"posix", "--versioning-dir", versions, data,
+	}}, nil
 }
 
 func findVersityGW() (string, error) {
+	if err := missingHere(); err != nil {
+		return "", err
+	}
 	own, err := binFolder()
 	if err != nil {
 		return "", err

@@ -82,7 +82,7 @@ func (s *ZooKeeperServer) leads(ctx context.Context) bool {
 func launchEnsemble() (*ZooKeeperEnsemble, func(), error) {
 	java, err := findJava()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, notContained(err, "an ensemble")
 	}
 	dir, remove, err := folder.New(nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func launchEnsemble() (*ZooKeeperEnsemble, func(), error) {
 	e := &ZooKeeperEnsemble{}
 	kill := func() {
 		for _, m := range e.members {
-			m.proc.End(0)
+			m.proc.end()
 		}
 	}
 	stop := func() { kill(); remove() }

@@ -19,8 +19,11 @@ import (
 // with zookeeper.digest.enabled=false takes them.
 func (s *ZooKeeperServer) SetSequence(tb testing.TB, path string, next int32) {
 	tb.Helper()
+	if s.proc.box != nil {
+		tb.Skipf("testenv: ZooKeeper's files are %v", errNotContained)
+	}
 	s.Restart(tb) // has it write a snapshot of all that there is
-	s.proc.End(0)
+	s.proc.end()
 	s.must(tb, s.patchSequence(path, next))
 	s.must(tb, s.start())
 }

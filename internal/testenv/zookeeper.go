@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/internal/localserver"
-	"github.com/fenceproxy/fenceproxy/internal/testenv/container"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/folder"
 )
 
@@ -36,7 +35,7 @@ type ZooKeeperServer struct {
 	java string
 	main string   // the class to run
 	args []string // of the JVM
-	proc *localserver.Process
+	proc *process
 }
 
 // ZooKeeperConfig says how a private ZooKeeper differs from the shared one.
@@ -79,7 +78,7 @@ func (s *ZooKeeperServer) Addr() string { return s.addr }
 // Kill ends the server as a crash does.
 func (s *ZooKeeperServer) Kill(tb testing.TB) {
 	tb.Helper()
-	s.proc.End(0)
+	s.proc.end()
 }
 
 // Freeze stops the server where it is; its connections stay open.
@@ -92,14 +91,18 @@ func (s *ZooKeeperServer) Thaw(tb testing.TB) { tb.Helper(); s.must(tb, s.proc.T
 // port. Sessions go on.
 func (s *ZooKeeperServer) Restart(tb testing.TB) {
 	tb.Helper()
-	s.proc.End(0)
+	s.proc.end()
 	s.must(tb, s.start())
 }
 
 // Forget kills the server, and removes its data.
 func (s *ZooKeeperServer) Forget(tb testing.TB) {
 	tb.Helper()
-	s.proc.End(0)
+	if s.proc.box != nil {
+		s.must(tb, s.proc.box.Lose(context.Background()))
+		return
+	}
+	s.proc.end()
 	s.must(tb, os.RemoveAll(s.data()))
 }
 
@@ -132,7 +135,7 @@ func launchZooKeeper(c ZooKeeperConfig) (*ZooKeeperServer, func(), error) {
 		}
 		return s.start()
 	})
-	stop := func() { s.proc.End(0); remove() }
+	stop := func() { s.proc.end(); remove() }
 	if err != nil {
 		stop()
 		return nil, nil, err
@@ -141,6 +144,9 @@ func launchZooKeeper(c ZooKeeperConfig) (*ZooKeeperServer, func(), error) {
 }
 
 func findJava() (string, error) {
+	if err := missingHere(); err != nil {
+		return "", err
+	}
 	if _, err := os.Stat(zooKeeperJar); err != nil {
 		return "", fmt.Errorf("ZooKeeper (%s) is %w", zooKeeperJar, localserver.ErrMissing)
 	}
@@ -173,6 +179,9 @@ func (c ZooKeeperConfig) text(port int, data string) string {
 }
 
 func (s *ZooKeeperServer) start() error {
+	if s.proc != nil && s.proc.box != nil {
+		return s.proc.box.Restart(context.Background())
+	}
 	if err := s.run(); err != nil {
 		return err
 	}
@@ -184,9 +193,9 @@ func (s *ZooKeeperServer) run() error {
 	args := append([]string{"-Xmx256m", "-XX:+UseSerialGC"}, s.args...)
 	args = append(args, "-cp", zooKeeperJar, "org.apache.zookeeper.server."+s.main, s.config())
 	cmd := exec.Command(s.java, args...)
-	proc, err := localserver.StartLogged(cmd, filepath.Join(s.dir, "log"), syscall.SIGKILL)
+	proc, err := localserver.StartLogged(cmd, logIn(s.dir), syscall.SIGKILL)
 	if err == nil {
-		s.proc = proc
+		s.proc = &process{Process: proc}
 	}
 	return err
 }
@@ -245,25 +254,4 @@ func fourLetters(ctx context.Context, addr, command string) (string, error) {
 	}
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
-}
-
-// dockerZooKeeper is the last place to look: a server that a test cannot stop.
-func dockerZooKeeper(c ZooKeeperConfig, missing error) (*ZooKeeperServer, func(), error) {
-	if len(c.Settings)+len(c.Flags) > 0 {
-		return nil, nil, fmt.Errorf("%w; in a container there are no settings", missing)
-	}
-	port, stop, err := container.Run(container.Config{
-		Image: "zookeeper:3.8",
-		Port:  2181,
-		Env: []string{
-			"ZOO_TICK_TIME=500", "ZOO_4LW_COMMANDS_WHITELIST=srvr,mntr", "ZOO_ADMINSERVER_ENABLED=false",
-			"ZOO_MAX_CLIENT_CNXNS=0", "ZOO_CFG_EXTRA=maxSessionTimeout=60000 extendedTypesEnabled=true",
-		},
-		Args:  func(int) []string { return nil },
-		Ready: func(ctx context.Context, port int) error { return serves(ctx, localserver.Loopback(port)) },
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w; %w", missing, err)
-	}
-	return &ZooKeeperServer{addr: localserver.Loopback(port)}, stop, nil
 }
