@@ -56,6 +56,24 @@ func TestEtcdAuth(t *testing.T) {
 	}
 }
 
+// TestEtcdLeader: another member leads when the leader is gone.
+func TestEtcdLeader(t *testing.T) {
+	t.Parallel()
+	e := testenv.StartEtcd(t, testenv.EtcdConfig{Members: 3})
+	first := e.Leader()
+	if first == nil {
+		t.Fatal("a healthy etcd has no leader")
+	}
+	first.Freeze(t)
+	if err := put(t, etcdClient(t, clientv3.Config{Endpoints: e.Endpoints()})); err != nil {
+		t.Fatal(err)
+	}
+	if next := e.Leader(); next == nil || next == first {
+		t.Errorf("leader is %v, and was %v until it was frozen", next, first)
+	}
+	first.Thaw(t)
+}
+
 func TestEtcdMembers(t *testing.T) {
 	t.Parallel()
 	e := testenv.StartEtcd(t, testenv.EtcdConfig{Members: 3})

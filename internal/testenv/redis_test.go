@@ -62,6 +62,53 @@ func TestRedisSentinel(t *testing.T) {
 
 // What was written before AwaitReplica is at the replica after it, however far
 // away that is.
+// TestSentinelVia: a replica is promoted, and all go through links.
+func TestSentinelVia(t *testing.T) {
+	t.Parallel()
+	links := map[string]*testenv.Link{}
+	s := testenv.StartRedisSentinelVia(t, testenv.RedisConfig{}, func(s *testenv.RedisServer) string {
+		l := testenv.NewLink(t, s.Addr(), testenv.LinkConfig{Protocol: testenv.RESP})
+		links[s.Addr()] = l
+		return l.Addr()
+	})
+	client := goredis.NewFailoverClient(&goredis.FailoverOptions{MasterName: s.Name(), SentinelAddrs: []string{s.Addr()}})
+	defer client.Close()
+	write := func(value int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for {
+			err := client.Set(ctx, "k", value, 0).Err()
+			if err == nil {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range 2 {
+		before, err := s.Leads(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := links[before.Addr()].Requests()
+		write(i)
+		if links[before.Addr()].Requests() == requests {
+			t.Error("a client did not go through the link")
+		}
+		before.Kill(t)
+		for leads := before; leads == before; {
+			if leads, err = s.Leads(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(i)
+		before.Restart(t)
+		testenv.AwaitReplica(t, before)
+	}
+}
+
 func TestAwaitReplica(t *testing.T) {
 	t.Parallel()
 	primary := testenv.StartRedis(t, testenv.RedisConfig{})

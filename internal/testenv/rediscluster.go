@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ const sentinelName = "main"
 // RedisSentinel is a Redis with replicas and one sentinel that promotes one of
 // them when the primary is gone.
 type RedisSentinel struct {
+	// Primary and Replica are what they are at first.
 	Primary  *RedisServer
 	Replica  *RedisServer
 	sentinel *RedisServer
@@ -30,14 +32,25 @@ type RedisSentinel struct {
 // a primary for dead that does not answer for half a second.
 func StartRedisSentinel(tb testing.TB, c RedisConfig) *RedisSentinel {
 	tb.Helper()
-	s := &RedisSentinel{Primary: StartRedis(tb, c)}
-	c.ReplicaOf = s.Primary.addr
-	s.Replica = StartRedis(tb, c)
-	AwaitReplica(tb, s.Replica)
+	return StartRedisSentinelVia(tb, c, func(s *RedisServer) string { return s.addr })
+}
 
+// StartRedisSentinelVia is StartRedisSentinel whose servers are reached by others,
+// and by each other, at an address that via returns for each: a Link's, of RESP.
+func StartRedisSentinelVia(tb testing.TB, c RedisConfig, via func(s *RedisServer) (addr string)) *RedisSentinel {
+	tb.Helper()
 	bin, err := findRedis()
 	need(tb, err)
-	host, port, _ := strings.Cut(s.Primary.addr, ":")
+	s := &RedisSentinel{Primary: StartRedis(tb, c), Replica: StartRedis(tb, c)}
+	for _, r := range []*RedisServer{s.Primary, s.Replica} {
+		r.announced = via(r)
+		_, port, _ := strings.Cut(r.announced, ":")
+		need(tb, r.set("replica-announce-port", port))
+	}
+	host, port, _ := strings.Cut(s.Primary.announced, ":")
+	need(tb, s.Replica.set("replicaof", host+" "+port))
+	AwaitReplica(tb, s.Replica)
+
 	conf := fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 1
 sentinel down-after-milliseconds %[1]s 500
 sentinel failover-timeout %[1]s 3000
@@ -51,6 +64,34 @@ sentinel failover-timeout %[1]s 3000
 	tb.Cleanup(stop)
 	s.sentinel = sentinel
 	return s
+}
+
+// set changes a setting, from now on and when the server is started again.
+func (s *RedisServer) set(name, value string) error {
+	s.args = append(s.args, "--"+name, value)
+	return s.ask(func(client *goredis.Client) error {
+		if name == "replicaof" { // is a command of its own
+			host, port, _ := strings.Cut(value, " ")
+			return client.SlaveOf(context.Background(), host, port).Err()
+		}
+		return client.ConfigSet(context.Background(), name, value).Err()
+	})
+}
+
+// Leads returns which of the two is the primary, to the sentinel.
+func (s *RedisSentinel) Leads(ctx context.Context) (*RedisServer, error) {
+	client := goredis.NewSentinelClient(&goredis.Options{Addr: s.sentinel.addr, MaxRetries: -1})
+	defer client.Close()
+	at, err := client.GetMasterAddrByName(ctx, sentinelName).Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask sentinel for the primary: %w", err)
+	}
+	for _, r := range []*RedisServer{s.Primary, s.Replica} {
+		if r.announced == net.JoinHostPort(at[0], at[1]) {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("the sentinel names a primary that there is not: %v", at)
 }
 
 // Name is the primary's name, and Addr the sentinel's host:port.
@@ -123,7 +164,7 @@ func (s *RedisServer) replication() (fields map[string]string, err error) {
 // countsOn says whether a primary takes a replica, which it may reach through a
 // link, for one that is in step.
 func countsOn(its map[string]string, replica *RedisServer) bool {
-	_, port, _ := strings.Cut(replica.addr, ":")
+	_, port, _ := strings.Cut(cmp.Or(replica.announced, replica.addr), ":")
 	for key, value := range its {
 		if strings.HasPrefix(key, "slave") && strings.Contains(value+",", ",port="+port+",") {
 			return strings.Contains(value+",", ",state=online,")

@@ -18,10 +18,13 @@ type respCodec struct {
 	subscribed bool   // by RESP 2, messages and replies look alike from now on
 	pending    []bool // a reply is to come for each; true: lose it
 	hangUp     bool   // lose whatever comes next
-	copies     bool   // the client is a replica: what comes is a copy, and then commands
+	copies     bool   // the client is a replica, and neither side keeps to the protocol any more
 }
 
 func (c *respCodec) fromClient(r *bufio.Reader, request func(string) bool) ([]byte, error) {
+	if c.isCopy() {
+		return readSome(r)
+	}
 	message, args, err := readCommand(r)
 	if err != nil {
 		return nil, err
@@ -46,14 +49,12 @@ func (c *respCodec) fromClient(r *bufio.Reader, request func(string) bool) ([]by
 }
 
 func (c *respCodec) fromServer(r *bufio.Reader) ([]byte, fate, error) {
-	// One byte more is always needed, and tells when the server has begun to answer.
+	// What the server sends is read by what it answers: its first byte comes after
+	// the request.
 	if _, err := r.Peek(1); err != nil {
 		return nil, forward, err
 	}
-	c.mu.Lock()
-	copies := c.copies
-	c.mu.Unlock()
-	if copies {
+	if c.isCopy() {
 		message, err := readSome(r)
 		return message, forward, err
 	}
@@ -75,6 +76,12 @@ func (c *respCodec) fromServer(r *bufio.Reader) ([]byte, fate, error) {
 		return nil, cut, nil
 	}
 	return message, forward, nil
+}
+
+func (c *respCodec) isCopy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.copies
 }
 
 func commandName(args [][]byte) string { return strings.ToUpper(string(args[0])) }
