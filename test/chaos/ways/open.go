@@ -94,3 +94,6 @@ func Control(name string) bool {
 func InS3(name string) bool {
 	return slices.Contains([]string{S3Store, S3ProxyGo, S3ProxyAWS, S3Unchecked, S3ContentMatch}, name)
 }
+
+// Slow reports whether each act by the way is a process of its own.
+func Slow(name string) bool { return name == ProxyPsql || name == S3ProxyAWS }

@@ -85,7 +85,7 @@ var levels = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Seriali
 func (t *storeTenure) Write(ctx context.Context, e history.Entry, pause func()) (s history.State, err error) {
 	if t.dice.IntN(4) == 0 {
 		batch := &pgx.Batch{}
-		batch.Queue(t.at.write(e)).QueryRow(func(row pgx.Row) error { return row.Scan(&s.Version) })
+		batch.Queue(t.at.insert(), e.ID, e.Number, e.Prev).QueryRow(func(row pgx.Row) error { return row.Scan(&s.Version) })
 		s.ID = e.ID
 		return s, t.store.SendBatch(ctx, t.token, batch)
 	}

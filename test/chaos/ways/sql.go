@@ -3,6 +3,7 @@ package ways
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,17 +31,23 @@ func (r Register) read(ctx context.Context, q querier, args ...any) (s history.S
 	return s, err
 }
 
-// write is the SQL of one write; version is what it returns. The row's lock puts
-// writes in the order of their commits.
+// insert is the SQL of one write of $1, the ID, $2, the number, and $3, what was
+// read before; version is what it returns. The row's lock puts writes in the order
+// of their commits.
+func (r Register) insert() string {
+	return fmt.Sprintf(`WITH one AS (UPDATE register_%[1]s SET version = version + 1, id = $1::text RETURNING version) `+
+		`INSERT INTO written_%[1]s SELECT version, $1::text, $2::bigint, $3::text FROM one RETURNING version`, r.Table)
+}
+
+// write is the same with the values in it.
 func (r Register) write(e history.Entry) string {
-	return fmt.Sprintf(`WITH one AS (UPDATE register_%[1]s SET version = version + 1, id = '%[2]s' RETURNING version) `+
-		`INSERT INTO written_%[1]s SELECT version, '%[2]s', %[3]d, '%[4]s' FROM one RETURNING version`, r.Table, e.ID, e.Number, e.Prev)
+	return strings.NewReplacer("$1", "'"+e.ID+"'", "$2", fmt.Sprint(e.Number), "$3", "'"+e.Prev+"'").Replace(r.insert())
 }
 
 // put runs one write.
-func (r Register) put(ctx context.Context, q querier, e history.Entry, args ...any) (history.State, error) {
+func (r Register) put(ctx context.Context, q querier, e history.Entry, mode ...any) (history.State, error) {
 	s := history.State{ID: e.ID}
-	err := q.QueryRow(ctx, r.write(e), args...).Scan(&s.Version)
+	err := q.QueryRow(ctx, r.insert(), append(mode, e.ID, e.Number, e.Prev)...).Scan(&s.Version)
 	return s, err
 }
 

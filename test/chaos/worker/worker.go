@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/locks"
 	"github.com/fenceproxy/fenceproxy/test/chaos/history"
+	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
 )
 
 // Work reads a Job and does it until in ends. Its error is one that should not
@@ -83,6 +84,9 @@ func (w *worker) turn(ctx context.Context, r Resource) {
 		return
 	}
 	name := r.Ways[w.dice.IntN(len(r.Ways))]
+	if ways.Slow(name) && w.dice.IntN(2) == 0 { // others wait for it
+		name = r.Ways[w.dice.IntN(len(r.Ways))]
+	}
 	h := &holder{worker: w, lease: lease, at: r, name: name, way: w.keep.way(name), overstays: w.dice.IntN(2) == 0}
 	h.hold(ctx)
 	h.release(ctx)
