@@ -152,10 +152,11 @@ func pretend(conn net.Conn) error {
 		}
 		switch m := m.(type) {
 		case *pgproto3.Parse:
-			columns = 1 + strings.Count(m.Query, "to_regtype(")
+			columns = 2 + strings.Count(m.Query, "to_regtype(")
 		case *pgproto3.Execute:
 			row := make([][]byte, columns) // no such types
 			row[0] = []byte{}              // no token
+			row[1] = []byte("read committed")
 			b.Send(&pgproto3.DataRow{Values: row})
 		case *pgproto3.Sync:
 			b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
