@@ -28,27 +28,32 @@ var errNotContained = errors.New("not to be had in a container")
 
 func onlyDocker() bool { return os.Getenv(DockerEnv) == "1" }
 
-// missingHere is errMissing if programs of this machine are not to be looked
-// for.
+// missingHere is not nil if programs of this machine are not to be looked for.
+// Who has no container for such an error has something that is not to be had in
+// one.
 func missingHere() error {
 	if onlyDocker() {
-		return fmt.Errorf("%s is 1: a program %w", DockerEnv, errMissing)
+		return fmt.Errorf("%s is 1: a program %w, and %w", DockerEnv, errMissing, errNotContained)
 	}
 	return nil
 }
 
 // notContained is the error of what no container has either.
 func notContained(missing error, what string) error {
-	return fmt.Errorf("%w; %s: %w", missing, what, errNotContained)
+	return fmt.Errorf("%w; %s is %w", missing, what, errNotContained)
 }
 
-// contain starts the container that is the last place to look.
+// contain starts the container that is the last place to look. If that fails it
+// is not for what was wanted.
 func contain(c container.Config, missing error) (*container.Container, error) {
 	box, err := container.Start(context.Background(), c)
-	if err != nil {
-		return nil, fmt.Errorf("%w; %w", missing, err)
+	if err == nil {
+		return box, nil
 	}
-	return box, nil
+	if onlyDocker() {
+		missing = errMissing
+	}
+	return nil, fmt.Errorf("%w; %w", missing, err)
 }
 
 func dockerPostgres(c PostgresConfig, missing error) (*PostgresServer, func(), error) {
@@ -68,6 +73,7 @@ func dockerPostgres(c PostgresConfig, missing error) (*PostgresServer, func(), e
 	box, err := contain(container.Config{
 		Image: "postgres:" + strconv.Itoa(c.Major),
 		Port:  5432,
+		Stop:  "SIGINT", // the fast shutdown, as the image has it too
 		Env:   []string{"POSTGRES_PASSWORD=" + password, "POSTGRES_INITDB_ARGS=--encoding=UTF8 --no-locale"},
 		Args:  func(int) []string { return localserver.SettingArgs(settings) },
 		Ready: func(_ context.Context, port int) error {

@@ -57,7 +57,7 @@ esac
 	}
 	const want = `^version
 ps --all --filter label=fenceproxy.test --format .*
-create --label fenceproxy.test=/\S+ --publish 127.0.0.1:\d+:2379 quay.io/coreos/etcd:v\S+ /usr/local/bin/etcd .*
+create --init --label fenceproxy.test=/\S+ --publish 127.0.0.1:\d+:2379 quay.io/coreos/etcd:v\S+ /usr/local/bin/etcd .*
 start --attach the-id
 kill the-id
 start --attach the-id

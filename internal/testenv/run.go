@@ -102,7 +102,7 @@ func need(tb testing.TB, err error) {
 	switch {
 	case err == nil:
 	case onlyDocker() && errors.Is(err, errNotContained):
-		tb.Skipf("testenv: %v", errNotContained)
+		tb.Skipf("testenv: %v", err)
 	case errors.Is(err, localserver.ErrMissing) && os.Getenv(RequireEnv) != "1":
 		if _, said := sayMissing.LoadOrStore(err.Error(), true); !said {
 			fmt.Fprintf(os.Stderr, "testenv: SKIPPING tests: %v (make servers)\n", err)

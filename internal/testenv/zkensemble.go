@@ -82,7 +82,7 @@ func (s *ZooKeeperServer) leads(ctx context.Context) bool {
 func launchEnsemble() (*ZooKeeperEnsemble, func(), error) {
 	java, err := findJava()
 	if err != nil {
-		return nil, nil, notContained(err, "an ensemble")
+		return nil, nil, err
 	}
 	dir, remove, err := folder.New(nil)
 	if err != nil {

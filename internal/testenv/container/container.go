@@ -34,6 +34,8 @@ type Config struct {
 	Port int
 	// Env are variables, each name=value.
 	Env []string
+	// Stop is the signal that ends it in an orderly way. Defaults to the image's.
+	Stop string
 	// Folders are such that are not part of the image, for its data.
 	Folders []string
 	// Args are the image's arguments, given the loopback port that it has. May
@@ -113,7 +115,15 @@ func (c *Container) sweep(ctx context.Context) error {
 // renew puts a new container in the place of the one that was, without its data.
 func (c *Container) renew(ctx context.Context) error {
 	c.drop()
-	args := []string{"create", "--label", label + "=" + c.dir, "--publish", fmt.Sprintf("%s:%d", localserver.Loopback(c.port), c.config.Port)}
+	// As the first process of its container the server would ignore a signal that
+	// it does not handle yet: --init has another one there.
+	args := []string{
+		"create", "--init", "--label", label + "=" + c.dir,
+		"--publish", fmt.Sprintf("%s:%d", localserver.Loopback(c.port), c.config.Port),
+	}
+	if c.config.Stop != "" {
+		args = append(args, "--stop-signal", c.config.Stop)
+	}
 	for _, e := range c.config.Env {
 		args = append(args, "--env", e)
 	}
