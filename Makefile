@@ -66,6 +66,11 @@ test: servers ## run the tests, with the race detector; a missing server fails t
 test-pg-all: servers-all ## run the tests on PostgreSQL 14 to 18
 	FENCE_TEST_REQUIRE=1 FENCE_TEST_POSTGRES_VERSIONS=14,15,16,17,18 $(GO) test -timeout 30m $(RACE) $(ARGS) $(PKG)
 
+.PHONY: test-docker
+test-docker: servers ## run the tests of stores and locks on servers in containers, of the public images
+	@docker version >/dev/null || { echo 'no Docker engine answers: CONTRIBUTING.md, Containers' >&2; exit 1; }
+	FENCE_TEST_DOCKER=1 FENCE_TEST_REQUIRE=1 $(GO) test -timeout 30m $(RACE) $(ARGS) ./internal/testenv ./stores/... ./locks/...
+
 .PHONY: race
 race: servers ## run the tests COUNT times, on 1 and on 4 threads, to find what fails rarely
 	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -race -count $(COUNT) -cpu 1,4 $(ARGS) $(PKG)
