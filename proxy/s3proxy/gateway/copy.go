@@ -51,7 +51,7 @@ func (x *exchange) copyObject() error {
 	if from.Store != x.store {
 		from.Pin(&info)
 	}
-	return x.late(patience, func() (s3xml.Document, error) {
+	return x.late(x.g.patience, func() (s3xml.Document, error) {
 		var made minio.UploadInfo
 		if from.Store == x.store {
 			made, err = x.store.Copy(x.ctx(), token, dst, from.Source())
@@ -168,7 +168,7 @@ func (x *exchange) copyPart() error {
 		return err
 	}
 	id := x.target.Query.Get("uploadId")
-	return x.late(patience, func() (s3xml.Document, error) {
+	return x.late(x.g.patience, func() (s3xml.Document, error) {
 		var part minio.ObjectPart
 		if from.Store == x.store {
 			part, err = x.store.CopyPart(x.ctx(), token, x.target.Key, id, number, from.Source(), span.Offset, span.Length)

@@ -29,7 +29,7 @@ func (x *exchange) deleteObjects() error {
 	if len(p.Checksums()) == 0 && x.r.Header.Get("Content-Md5") == "" {
 		return refusal.New(refusal.InvalidRequest, "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
 	}
-	return x.late(patience, func() (s3xml.Document, error) { return x.deleteEach(d), nil })
+	return x.late(x.g.patience, func() (s3xml.Document, error) { return x.deleteEach(d), nil })
 }
 
 func (x *exchange) deleteEach(d s3xml.Delete) s3xml.DeleteObjects {

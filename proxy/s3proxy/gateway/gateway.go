@@ -87,6 +87,8 @@ type Gateway struct {
 	stores   stores
 	parser   *operation.Parser
 	buffers  sync.Pool // of bufferSize
+	patience time.Duration
+	repeats  repeats
 
 	serving atomic.Int64 // requests
 	retired atomic.Bool
@@ -94,7 +96,7 @@ type Gateway struct {
 
 // New returns a gateway for c. It asks nothing of the store yet.
 func New(c Config) (*Gateway, error) {
-	g := &Gateway{config: c, log: c.Log, metrics: c.Metrics, clients: make(map[string]*Client, len(c.Clients)), handlers: handlers()}
+	g := &Gateway{config: c, log: c.Log, metrics: c.Metrics, patience: defaultPatience, clients: make(map[string]*Client, len(c.Clients)), handlers: handlers()}
 	for i := range c.Clients {
 		g.clients[c.Clients[i].AccessKey] = &c.Clients[i]
 	}

@@ -13,15 +13,18 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
 )
 
-// patience is how long a client is left without a sign of life: S3 sends the
+// defaultPatience is how long a client is left without a sign of life: S3 sends the
 // first blank after some seconds, and clients give up after a minute.
-const patience = 10 * time.Second
+const defaultPatience = 10 * time.Second
 
 // late answers with what act comes to. If that takes longer than patience the answer begins
 // before it is known: status 200, and blanks in front of the document, as S3
 // does for copies and completions. An error is then told in the document, where
 // every SDK looks for it. The body of the request has been read.
 func (x *exchange) late(patience time.Duration, act func() (s3xml.Document, error)) error {
+	if err := x.repeated(); err != nil {
+		return err
+	}
 	waiting := x.w.KeepAlive(patience, func() { x.w.Header().Set("Content-Type", "application/xml") }, s3xml.Declaration)
 	defer waiting.Stop() // act may panic
 	doc, err := act()
@@ -33,6 +36,7 @@ func (x *exchange) late(patience time.Duration, act func() (s3xml.Document, erro
 	case err != nil:
 		e := refusal.Of(err, x.target.Access)
 		x.report(e)
+		x.notAgain(err, e)
 		doc = s3xml.Error{Code: e.Code, Message: e.Message, Resource: x.r.URL.Path, RequestID: x.id, Extra: e.Extra}
 	}
 	_, err = x.w.Write(s3xml.Append(nil, doc))

@@ -38,6 +38,8 @@ type site struct {
 	bucket string
 	link   *testenv.S3Link
 	config func(*Config)
+	// patience of the proxies with clients that wait; their own if it is 0.
+	patience time.Duration
 }
 
 const (
@@ -70,6 +72,9 @@ func (s *site) proxy(t *testing.T) place {
 	g, err := New(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.patience > 0 {
+		g.patience = s.patience
 	}
 	server := httptest.NewServer(g)
 	t.Cleanup(func() {
@@ -167,6 +172,18 @@ func (p place) do(t *testing.T, method, path, body string, header map[string]str
 
 func (p place) send(t *testing.T, method, path string, body io.Reader, size int64, sum string, header map[string]string, tokens ...guard.Token) answered {
 	t.Helper()
+	res := p.begin(t, method, path, body, size, sum, header, tokens...)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return answered{res.StatusCode, res.Header, string(data)}
+}
+
+// begin is send until the answer begins.
+func (p place) begin(t *testing.T, method, path string, body io.Reader, size int64, sum string, header map[string]string, tokens ...guard.Token) *http.Response {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.host+"/"+p.bucket+path, body)
 	if err != nil {
 		t.Fatal(err)
@@ -185,12 +202,7 @@ func (p place) send(t *testing.T, method, path string, body io.Reader, size int6
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return answered{res.StatusCode, res.Header, string(data)}
+	return res
 }
 
 func hexOf(body string) string {

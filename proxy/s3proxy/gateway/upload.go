@@ -148,7 +148,7 @@ func (x *exchange) completeUpload() error {
 		return err
 	}
 	o := s3store.CompleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
-	return x.late(patience, func() (s3xml.Document, error) {
+	return x.late(x.g.patience, func() (s3xml.Document, error) {
 		info, err := x.store.CompleteUpload(x.ctx(), token, x.target.Key, id, parts, o)
 		if r := (minio.ErrorResponse{}); errors.As(err, &r) && r.Code == minio.NoSuchUpload && guard.OutcomeOf(err) != guard.Refused {
 			// S3 says so too of an upload that became an object which was overwritten.
@@ -229,12 +229,16 @@ func (x *exchange) location() string {
 }
 
 func (x *exchange) abortUpload() error {
+	if err := x.abort(); err != nil {
+		return err
+	}
+	return x.reply(http.StatusNoContent)
+}
+
+func (x *exchange) abort() error {
 	token, err := x.writeToken(x.target.Key, 0)
 	if err != nil {
 		return err
 	}
-	if err := x.store.AbortUpload(x.ctx(), token, x.target.Key, x.target.Query.Get("uploadId")); err != nil {
-		return err
-	}
-	return x.reply(http.StatusNoContent)
+	return x.store.AbortUpload(x.ctx(), token, x.target.Key, x.target.Query.Get("uploadId"))
 }
