@@ -97,14 +97,14 @@ func TestSentinelVia(t *testing.T) {
 		if links[before.Addr()].Requests() == requests {
 			t.Error("a client did not go through the link")
 		}
-		before.Kill(t)
-		for leads := before; leads == before; {
-			if leads, err = s.Leads(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+		if !s.KillPrimary(t) {
+			t.Fatal("nothing was killed")
 		}
 		write(i)
-		before.Restart(t)
+		s.Rejoin(t)
+		if after, err := s.Leads(t.Context()); err != nil || after == before {
+			t.Errorf("the primary is the same: %v", err)
+		}
 		testenv.AwaitReplica(t, before)
 	}
 }

@@ -26,6 +26,7 @@ type RedisSentinel struct {
 	Primary  *RedisServer
 	Replica  *RedisServer
 	sentinel *RedisServer
+	killed   *RedisServer // by KillPrimary
 }
 
 // StartRedisSentinel starts a primary, one replica and one sentinel. It takes

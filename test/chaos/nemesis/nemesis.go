@@ -19,11 +19,12 @@ type Fault struct {
 	Target string
 	// Weight is how often it is drawn, relative to others.
 	Weight int
-	// Longest is how long it lasts at most; 0: it is over at once.
-	Longest time.Duration
-	// Begin lets it happen and returns what ends it, or nil if nothing has to. It
-	// is called by the goroutine of the test.
-	Begin func(tb testing.TB, dice *rand.Rand) (end func())
+	// Shortest and Longest are how long it lasts; 0: it is over at once.
+	Shortest, Longest time.Duration
+	// Begin lets it happen and returns what ends it, or nil if nothing has to. If
+	// it cannot happen now (there is no leader to be killed) it says so. It is
+	// called by the goroutine of the test.
+	Begin func(tb testing.TB, dice *rand.Rand) (end func(), happened bool)
 }
 
 // Schedule says how much happens.
@@ -51,36 +52,43 @@ type run struct {
 }
 
 // Run lets faults happen until ctx ends, then ends those that last, and returns
-// how many there were. It has to be called by the test's goroutine.
+// how many there were, not counting those that could not be. It has to be called by the test's goroutine.
 func Run(ctx context.Context, tb testing.TB, record *history.Recorder, s Schedule, catalog []Fault) (count int) {
 	tb.Helper()
 	r := &run{tb: tb, record: record}
 	defer func() { r.end(func(under) bool { return true }) }() // also if the test ends in the middle
+	drawn := uint64(0)
 	for next := time.Now(); ctx.Err() == nil; {
 		r.end(func(u under) bool { return !u.until.After(time.Now()) })
 		if time.Now().Before(next) || len(r.active) >= s.AtOnce {
 			nap(ctx, 2*time.Millisecond)
 			continue
 		}
-		// What happens depends on the seed and on how many there were, and not on
+		// What happens depends on the seed and on how many were drawn, and not on
 		// when: each has dice of its own.
-		dice := rand.New(rand.NewPCG(s.Seed, uint64(count)))
-		r.begin(draw(catalog, dice), dice)
-		count++
+		dice := rand.New(rand.NewPCG(s.Seed, drawn))
+		drawn++
+		if r.begin(draw(catalog, dice), dice) {
+			count++
+		}
 		next = next.Add(s.Every/2 + time.Duration(dice.Int64N(int64(s.Every))))
 	}
 	return count
 }
 
-// begin begins a fault. One that its target has is over.
-func (r *run) begin(f Fault, dice *rand.Rand) {
+// begin begins a fault, if that can be. One that its target has is over.
+func (r *run) begin(f Fault, dice *rand.Rand) (happened bool) {
 	r.end(func(u under) bool { return u.fault.Target == f.Target })
 	// Most are short, so that there can be many, and some are long.
-	lasts := time.Duration(float64(f.Longest) * math.Pow(dice.Float64(), 3))
-	op := r.record.Begin(history.Op{Kind: history.Fault, Way: f.Name, Resource: f.Target})
-	u := under{op: op, fault: f, end: f.Begin(r.tb, dice)}
+	lasts := f.Shortest + time.Duration(float64(f.Longest-f.Shortest)*math.Pow(dice.Float64(), 3))
+	u := under{op: r.record.Begin(history.Op{Kind: history.Fault, Way: f.Name, Resource: f.Target}), fault: f}
+	if u.end, happened = f.Begin(r.tb, dice); !happened {
+		r.record.End(u.op, guard.NotApplied, "", nil)
+		return false
+	}
 	u.until = time.Now().Add(lasts)
 	r.active = append(r.active, u)
+	return true
 }
 
 func draw(catalog []Fault, dice *rand.Rand) Fault {

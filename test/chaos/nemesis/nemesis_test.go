@@ -29,7 +29,7 @@ func play(t *testing.T, seed uint64, n int) (names []string, ops []history.Op) {
 	defer stop()
 	going := map[string]bool{}
 	fault := func(name, target string, weight int, longest time.Duration) nemesis.Fault {
-		return nemesis.Fault{Name: name, Target: target, Weight: weight, Longest: longest, Begin: func(testing.TB, *rand.Rand) func() {
+		return nemesis.Fault{Name: name, Target: target, Weight: weight, Longest: longest, Begin: func(testing.TB, *rand.Rand) (func(), bool) {
 			if going[target] {
 				t.Errorf("%s has two faults at a time", target)
 			}
@@ -37,10 +37,10 @@ func play(t *testing.T, seed uint64, n int) (names []string, ops []history.Op) {
 				stop()
 			}
 			if longest == 0 {
-				return nil
+				return nil, true
 			}
 			going[target] = true
-			return func() { going[target] = false }
+			return func() { going[target] = false }, true
 		}}
 	}
 	catalog := []nemesis.Fault{fault("a stopped", "a", 3, time.Millisecond), fault("a cut", "a", 1, 0), fault("b stopped", "b", 1, time.Millisecond)}

@@ -16,9 +16,9 @@ import (
 func OfRequests(name string, l *testenv.S3Link, weight int) []Fault {
 	puts := s3link.Op(s3link.PutObject)
 	once := func(what string, do func(n int)) Fault {
-		return Fault{Name: name + " " + what, Target: name + " " + what, Weight: weight, Begin: func(_ testing.TB, dice *rand.Rand) func() {
+		return Fault{Name: name + " " + what, Target: name + " " + what, Weight: weight, Begin: func(_ testing.TB, dice *rand.Rand) (func(), bool) {
 			do(1 + dice.IntN(3))
-			return nil
+			return nil, true
 		}}
 	}
 	return []Fault{
@@ -27,8 +27,8 @@ func OfRequests(name string, l *testenv.S3Link, weight int) []Fault {
 		once("answered 503", func(n int) { l.SpoilReply(puts, n, 503, "SlowDown") }),
 		{
 			Name: name + " request late", Target: name + " request late", Weight: weight, Longest: 5 * Moment,
-			Begin: func(_ testing.TB, dice *rand.Rand) func() {
-				return hold(l.Hold(puts, 1), time.Duration(dice.Int64N(int64(Moment/2))))
+			Begin: func(_ testing.TB, dice *rand.Rand) (func(), bool) {
+				return hold(l.Hold(puts, 1), time.Duration(dice.Int64N(int64(Moment/2)))), true
 			},
 		},
 	}

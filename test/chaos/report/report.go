@@ -2,12 +2,7 @@ package report
 
 import (
 	"cmp"
-	"fmt"
-	"io"
-	"maps"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -19,7 +14,16 @@ import (
 type Report struct {
 	// Title is its first line.
 	Title string
+	// Seed is that of the run, Again the command that has the same faults in the
+	// same order.
+	Seed  uint64
+	Again string
+	// Lasted is how long the run has been going on.
+	Lasted time.Duration
+	// Cannot are the faults that cannot be on this machine, with their reasons.
+	Cannot []string
 
+	rounds     int
 	faults     map[string]int // by name
 	ways       map[string]*way
 	cells      map[cell]*count
@@ -42,17 +46,21 @@ type cell struct{ fault, way string }
 type count struct{ writes, acknowledged, refused, unknown, violations int }
 
 // New returns an empty report.
-func New(title string) *Report {
-	return &Report{Title: title, faults: map[string]int{}, ways: map[string]*way{}, cells: map[cell]*count{}}
+func New(title string, seed uint64, again string) *Report {
+	return &Report{Title: title, Seed: seed, Again: again, faults: map[string]int{}, ways: map[string]*way{}, cells: map[cell]*count{}}
 }
 
 // Add adds what happened in a round, and what was found in it.
 func (r *Report) Add(ops []history.Op, found []check.Violation) {
+	r.rounds++
 	var faults []history.Op
 	numbers := map[string]bool{}
 	for _, op := range ops {
 		switch op.Kind {
 		case history.Fault:
+			if op.Is(history.Fault, guard.NotApplied) {
+				continue // it could not happen
+			}
 			faults = append(faults, op)
 			r.faults[op.Way]++
 		case history.Claim:
@@ -115,13 +123,14 @@ func (r *Report) act(op history.Op) {
 // meet counts the writes that were under way during each fault. Both are in the
 // order in which they began.
 func (r *Report) meet(faults, ops []history.Op) {
+	writes := slices.DeleteFunc(slices.Clone(ops), func(op history.Op) bool { return op.Kind != history.Write })
 	for _, f := range faults {
 		end := f.Ended
-		for _, op := range ops {
+		for _, op := range writes {
 			if f.Over() && op.Began > end {
 				break
 			}
-			if op.Kind != history.Write || !op.Overlaps(f.Began, end) {
+			if !op.Overlaps(f.Began, end) {
 				continue
 			}
 			if !op.Over() && op.Began < f.Began {
@@ -142,8 +151,7 @@ func (r *Report) meet(faults, ops []history.Op) {
 	}
 }
 
-// Faults is how many faults there were, Writes how many writes were begun, by any
-// way in.
+// Faults is how many faults there were.
 func (r *Report) Faults() (n int) {
 	for _, count := range r.faults {
 		n += count
@@ -154,102 +162,34 @@ func (r *Report) Faults() (n int) {
 // Writes is how many writes were begun.
 func (r *Report) Writes() (n int) {
 	for _, w := range r.ways {
-		for _, count := range w.written {
-			n += count
-		}
+		n += w.writes()
 	}
 	return n
 }
 
+// Acknowledged is how many of them were.
+func (r *Report) Acknowledged() (n int) {
+	for _, w := range r.ways {
+		n += w.written[guard.Applied]
+	}
+	return n
+}
+
+func (w *way) writes() (n int) {
+	for _, count := range w.written {
+		n += count
+	}
+	return n
+}
+
+// took returns the median and the longest of the claims that passed.
+func (w *way) took() (median, longest time.Duration) {
+	if len(w.claimTook) == 0 {
+		return 0, 0
+	}
+	slices.Sort(w.claimTook)
+	return w.claimTook[len(w.claimTook)/2], w.claimTook[len(w.claimTook)-1]
+}
+
 // Violations are those that were found.
 func (r *Report) Violations() []check.Violation { return r.violations }
-
-// Print writes the report, in Markdown.
-func (r *Report) Print(to io.Writer) {
-	fmt.Fprintf(to, "# %s\n\n%d faults, %d writes under %d tokens, %d violations.\n\n", r.Title, r.Faults(), r.Writes(), r.tokens, len(r.violations))
-	r.printWays(to)
-	r.printCells(to)
-	if len(r.violations) == 0 {
-		return
-	}
-	fmt.Fprintln(to, "\n## Violations")
-	for i, v := range r.violations {
-		if i == 100 {
-			fmt.Fprintf(to, "\nand %d more\n", len(r.violations)-i)
-			break
-		}
-		fmt.Fprintf(to, "\n- %v", v)
-	}
-	fmt.Fprintln(to)
-}
-
-func (r *Report) printWays(to io.Writer) {
-	rows := [][]string{{"way in", "writes", "acknowledged", "refused", "not applied", "unknown", "reads", "claims", "claim took (median, longest)", "violations"}}
-	for _, name := range slices.Sorted(maps.Keys(r.ways)) {
-		w := r.ways[name]
-		all := 0
-		for _, n := range w.written {
-			all += n
-		}
-		slices.Sort(w.claimTook)
-		took := "-"
-		if n := len(w.claimTook); n > 0 {
-			took = fmt.Sprintf("%v, %v", w.claimTook[n/2].Round(10*time.Microsecond), w.claimTook[n-1].Round(time.Millisecond))
-		}
-		rows = append(rows, []string{
-			name, fmt.Sprint(all), fmt.Sprint(w.written[guard.Applied]), fmt.Sprint(w.written[guard.Refused]), fmt.Sprint(w.written[guard.NotApplied]),
-			fmt.Sprint(w.written[guard.Unknown]), fmt.Sprint(w.reads), fmt.Sprint(w.claims), took, tally(w.invalid),
-		})
-	}
-	table(to, rows)
-	for _, name := range slices.Sorted(maps.Keys(r.ways)) {
-		if reasons := r.ways[name].reasons; len(reasons) > 0 {
-			fmt.Fprintf(to, "\n%s, what was not applied: %s  ", name, tally(reasons))
-		}
-	}
-	fmt.Fprintln(to)
-}
-
-// printCells has a row for each fault and a column for each way in.
-func (r *Report) printCells(to io.Writer) {
-	ways := slices.Sorted(maps.Keys(r.ways))
-	rows := [][]string{slices.Concat([]string{"fault", "times"}, ways)}
-	for _, fault := range slices.Sorted(maps.Keys(r.faults)) {
-		row := []string{fault, fmt.Sprint(r.faults[fault])}
-		for _, name := range ways {
-			text := ""
-			if c, ok := r.cells[cell{fault, name}]; ok {
-				text = fmt.Sprintf("%d/%d/%d", c.acknowledged, c.refused, c.unknown)
-				if c.violations > 0 {
-					text += fmt.Sprintf(" **%d**", c.violations)
-				}
-			}
-			row = append(row, text)
-		}
-		rows = append(rows, row)
-	}
-	if len(rows) > 1 {
-		fmt.Fprint(to, "\nWrites that were under way during a fault: acknowledged/refused/unknown, and **violations**.\n\n")
-		table(to, rows)
-	}
-}
-
-func tally(counts map[string]int) string {
-	words := make([]string, 0, len(counts))
-	for _, key := range slices.Sorted(maps.Keys(counts)) {
-		words = append(words, fmt.Sprintf("%s %d", key, counts[key]))
-	}
-	return cmp.Or(strings.Join(words, ", "), "0")
-}
-
-// table writes rows, the first of which is the head, in columns.
-func table(to io.Writer, rows [][]string) {
-	w := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
-	for i, row := range rows {
-		fmt.Fprintf(w, "| %s\t|\n", strings.Join(row, "\t| "))
-		if i == 0 {
-			fmt.Fprintf(w, "|%s\n", strings.Repeat("---\t|", len(row)))
-		}
-	}
-	w.Flush()
-}

@@ -47,22 +47,30 @@ type Round struct {
 	// can be at a time.
 	Workers, Hands int
 	Plans          []Plan
+	// Standby gives Postgres a synchronous standby, which is promoted.
+	Standby bool
 }
 
 // Result is what a round has left.
 type Result struct {
+	// Dir has its histories, and the logs of its workers.
+	Dir   string
 	Ops   []history.Op
 	Cases []check.Case
 	// Faults is how many there were.
 	Faults int
 	// Found is what was seen to be wrong beside the cases.
 	Found []check.Violation
+	// Began is how long it took until there were faults, Ended from their end until
+	// all was known.
+	Began, Ended time.Duration
 }
 
-// Run runs a round and returns what is to be judged. It has to be called by the
-// test's goroutine.
-func (s *Stage) Run(r Round) Result {
+// Run runs a round and returns what is to be judged. It ends early if ctx does. It
+// has to be called by the test's goroutine.
+func (s *Stage) Run(ctx context.Context, r Round) Result {
 	s.tb.Helper()
+	began := time.Now()
 	dir := filepath.Join(s.config.Dir, r.Name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		s.tb.Fatal(err)
@@ -74,6 +82,10 @@ func (s *Stage) Run(r Round) Result {
 	resources := s.prepare(r)
 	var hands []*hand
 	catalog := slices.Clone(s.catalog)
+	if r.Standby {
+		s.pg.Attach(s.tb)
+		catalog = append(catalog, s.standbyFaults()...)
+	}
 	for i := range r.Workers {
 		h := &hand{tb: s.tb, program: s.config.Worker, job: worker.Job{
 			Name: fmt.Sprintf("%s-w%d", r.Name, i+1), History: dir, Seed: r.Seed<<8 + uint64(i), Hands: r.Hands, TTL: TTL, Resources: resources, Access: s.access,
@@ -83,14 +95,15 @@ func (s *Stage) Run(r Round) Result {
 		hands = append(hands, h)
 		catalog = append(catalog, h.faults(TTL)...)
 	}
-	var result Result
-	ctx, cancel := context.WithTimeout(s.tb.Context(), r.Lasts)
+	result := Result{Dir: dir, Began: time.Since(began)}
+	ctx, cancel := context.WithTimeout(ctx, r.Lasts)
 	defer cancel()
 	if r.AtOnce > 0 {
 		result.Faults = nemesis.Run(ctx, s.tb, record, nemesis.Schedule{Seed: r.Seed, Every: r.Every, AtOnce: r.AtOnce}, catalog)
 	} else {
 		<-ctx.Done()
 	}
+	ended := time.Now()
 	for _, h := range hands {
 		h.stdin.Close() // all at once
 	}
@@ -98,6 +111,7 @@ func (s *Stage) Run(r Round) Result {
 		h.dismiss()
 	}
 	result.Found = s.settle(record, resources)
+	s.pg.Detach(s.tb)
 	if err := record.Close(); err != nil {
 		s.tb.Fatal(err)
 	}
@@ -105,6 +119,8 @@ func (s *Stage) Run(r Round) Result {
 		s.tb.Fatal(err)
 	}
 	result.Cases = s.cases(resources, result.Ops)
+	s.drop(resources)
+	result.Ended = time.Since(ended)
 	return result
 }
 
@@ -130,4 +146,15 @@ func (s *Stage) prepare(r Round) []worker.Resource {
 		resources = append(resources, w)
 	}
 	return resources
+}
+
+// drop removes the registers of a round, so that a run of many hours needs no more
+// room than a short one.
+func (s *Stage) drop(resources []worker.Resource) {
+	s.tb.Helper()
+	for _, r := range resources {
+		if table := r.Register.Table; table != "" {
+			s.SQL(fmt.Sprintf("DROP TABLE register_%[1]s, written_%[1]s", table))
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -30,27 +31,34 @@ func (s *Stage) settle(record *history.Recorder, resources []worker.Resource) (f
 		}
 	}()
 	for _, r := range resources {
-		service, ok := services[r.Locks]
-		if !ok {
-			var err error
-			if service, err = s.open(r.Locks); err != nil {
-				s.tb.Fatalf("open lock service when all is in order: %v", err)
+		if _, ok := services[r.Locks]; !ok {
+			service, err := s.open(r.Locks)
+			if err != nil {
+				s.tb.Fatalf("open lock service %s when all is in order: %v", r.Locks, err)
 			}
 			services[r.Locks] = service
 		}
-		for _, name := range r.Ways {
-			if v := s.visits(record, service, r, name); v != nil {
-				found = append(found, *v)
-			}
-		}
 	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, r := range resources {
+		all.Go(func() {
+			for _, name := range r.Ways {
+				if v := s.visits(record, services[r.Locks], r, name); v != nil {
+					mu.Lock()
+					found = append(found, *v)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
 	return found
 }
 
 // visits is holders by one way in until one gets all done: links may still have a
 // reply or two to lose. It is a violation if none does.
 func (s *Stage) visits(record *history.Recorder, service *lockurl.Service, r worker.Resource, name string) (v *check.Violation) {
-	s.tb.Helper()
 	for deadline := time.Now().Add(settleLimit); time.Now().Before(deadline); {
 		var err error
 		if v, err = s.visit(record, service, r, name); v == nil || guard.OutcomeOf(err) == guard.Refused {
@@ -74,7 +82,6 @@ func (s *Stage) open(url string) (*lockurl.Service, error) {
 
 // visit is one holder, by one way in: it claims, reads and writes.
 func (s *Stage) visit(record *history.Recorder, service *lockurl.Service, r worker.Resource, name string) (*check.Violation, error) {
-	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), settleLimit)
 	defer cancel()
 	wrong := func(invariant, doing string, err error) (*check.Violation, error) {
@@ -87,7 +94,7 @@ func (s *Stage) visit(record *history.Recorder, service *lockurl.Service, r work
 	defer func() { _ = lease.Release(ctx) }() // else it ends by its time
 	way, err := ways.Open(name, s.direct, rand.New(rand.NewPCG(0, 0)))
 	if err != nil {
-		s.tb.Fatal(err)
+		return wrong("I4", "open", err)
 	}
 	defer way.Close()
 	token := lease.Token()
