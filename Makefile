@@ -12,6 +12,8 @@ PKG ?= ./...
 ARGS ?=
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
+# The parts that bench measures, by commas; all of them without.
+PART ?=
 # How often race runs the tests.
 COUNT ?= 5
 # How long chaos goes on, and its seed: the same faults in the same order. Without
@@ -37,7 +39,7 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/.bin/cache/golangci-lint
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	echo
-	echo '  PKG=./locks/... ARGS="-run TestX -v" narrow what test, race and bench run.'
+	echo '  PKG=./locks/... ARGS="-run TestX -v" narrow what test and race run.'
 
 .PHONY: build
 build: ## build .bin/fenceproxy
@@ -85,32 +87,29 @@ fuzz: servers ## fuzz every Fuzz function for FUZZTIME
 	done
 
 .PHONY: bench
-bench: servers ## run the benchmarks, BENCHTIME each
+bench: servers build ## measure it beside others, write docs/benchmarks.md; PART=s3proxy a part, ARGS=-quick to try
+	@cd test/bench
+	$(GO) build -o ../../.bin/bench .
+	cd ../..
+	.bin/bench -part '$(PART)' $(ARGS)
+
+.PHONY: bench-go
+bench-go: servers ## run the benchmarks that stand beside the code, BENCHTIME each
 	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(ARGS) \
 	  $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
-
-.PHONY: bench-locks
-bench-locks: servers ## measure the locks beside those of others; ARGS=-quick for a short run
-	cd test/bench && $(GO) build -mod=mod -o ../../.bin/bench-locks ./rivals
-	cd ../.. && .bin/bench-locks $(ARGS)
-
-.PHONY: bench-pgproxy
-bench-pgproxy: servers ## pgbench through the proxy, beside PgBouncer and the server itself, in one table
-	@FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench Pgbench -benchtime 1x ./proxy/pgproxy $(ARGS)
-
-.PHONY: bench-s3
-bench-s3: servers ## fenced S3 objects beside bare minio-go, and the requests that each act takes
-	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -v -run '^TestRequests$$' -bench 'Put|Get' -benchtime 20x ./stores/s3 $(ARGS)
-
-.PHONY: bench-s3proxy
-bench-s3proxy: servers ## the S3 proxy beside nginx, versitygw as a proxy and the server itself, and its memory
-	@FENCE_TEST_REQUIRE=1 $(GO) test -timeout 60m -run '^$$' -bench 'S3Proxy|S3Uploads' -benchtime 1x ./cmd/fenceproxy $(ARGS)
 
 .PHONY: chaos
 chaos: servers ## faults against all of it for DURATION, from SEED; a control group and planted bugs that must be found
 	@mkdir -p .bin/chaos
 	FENCE_TEST_REQUIRE=1 FENCE_CHAOS=$(DURATION) FENCE_CHAOS_SEED=$(SEED) $(GO) test -timeout 0 -count 1 -v \
 	  -artifacts -outputdir $(CURDIR)/.bin/chaos -run '^Test(Chaos|ControlGroup|PlantedBugs)$$' $(ARGS) ./test/chaos
+
+.PHONY: soak
+soak: DURATION = 2h
+soak: servers ## steady fenced work for DURATION (2h), from SEED; a table in .bin/soak of what grows
+	@mkdir -p .bin/soak
+	FENCE_TEST_REQUIRE=1 FENCE_SOAK=$(DURATION) FENCE_SOAK_SEED=$(SEED) $(GO) test -timeout 0 -count 1 -v \
+	  -artifacts -outputdir $(CURDIR)/.bin/soak -run '^TestSoak$$' $(ARGS) ./test/soak
 
 .PHONY: stress
 stress: servers ## run the stress tests for STRESS, and SCHEDULES of each lock service
