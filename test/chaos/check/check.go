@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -72,16 +73,37 @@ type known struct {
 
 func newKnown(c Case) *known {
 	k := &known{Case: c, writes: map[string]history.Op{}, place: map[string]int{}}
-	for _, op := range c.Ops {
+	for i, entry := range c.Applied {
+		k.place[entry.ID] = i
+	}
+	if c.From == Touched {
+		k.renumber()
+	}
+	for _, op := range k.Ops {
 		if op.Kind == history.Write {
 			k.writes[op.ID] = op
 		}
 	}
-	for i, entry := range c.Applied {
-		k.place[entry.ID] = i
-	}
 	return k
 }
+
+// renumber counts versions as Applied does, see Chain.
+func (k *known) renumber() {
+	counted := func(s history.State) history.State {
+		if i, ok := k.place[s.ID]; ok {
+			s.Version = k.Applied[i].Version
+		}
+		return s
+	}
+	k.Now = counted(k.Now)
+	k.Ops = slices.Clone(k.Ops)
+	for i := range k.Ops {
+		k.Ops[i].Seen = counted(k.Ops[i].Seen)
+	}
+}
+
+// removed reports whether nothing is there since the write.
+func (k *known) removed(id string) bool { return k.writes[id].Removal }
 
 func (k *known) applied(op history.Op) bool {
 	_, ok := k.place[op.ID]

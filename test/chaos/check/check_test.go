@@ -353,18 +353,133 @@ func TestMarkIsNotForgotten(t *testing.T) {
 		mark guard.Mark
 		want int
 	}{
-		{guard.Mark{Writer: 34, Reader: 35}, 0},
-		{guard.Mark{Writer: 33, Reader: 35}, 1},
-		{guard.Mark{Writer: 36, Reader: 34}, 1},
+		{guard.Mark{Writer: 35, Reader: 34}, 0},
+		{guard.Mark{Writer: 34, Reader: 34}, 1},
+		{guard.Mark{Writer: 36, Reader: 33}, 1},
 	} {
 		var s story
 		s.claim(33)
-		s.claim(35)
-		s.last().Shared = true
 		s.claim(34)
+		s.last().Shared = true
+		s.claim(35)
 		k := check.Case{Ops: s.ops, Mark: &c.mark}
 		if found := k.All(); len(found) != c.want || c.want == 1 && found[0].Invariant != "I6" {
 			t.Errorf("mark %+v: %v", c.mark, found)
+		}
+	}
+}
+
+// A key of S3 that is deleted and made anew. Whoever reads that there is nothing
+// does not know whose removal that was.
+func TestRemovals(t *testing.T) {
+	t.Parallel()
+	remove := func(s *story, number int64, id string, seen int64, outcome guard.Outcome) {
+		s.op(history.Write, number, id, seen, outcome, "")
+		s.last().Removal = true
+	}
+	for _, c := range []struct {
+		name    string
+		story   func(*story)
+		last    history.Entry
+		applied string
+		want    []string
+	}{
+		{
+			name: "made anew by who removed it",
+			story: func(s *story) {
+				s.write(33, "w1", 0)
+				remove(s, 33, "w2", 1, guard.Applied)
+				s.write(33, "w3", 2)
+			},
+			last: entry("w3", 33, "w2"), applied: "33:w1 33:w2<w1 33:w3<w2",
+		},
+		{
+			name: "made anew by another, who has seen nothing",
+			story: func(s *story) {
+				s.write(33, "w1", 0)
+				remove(s, 33, "x", 1, guard.Unknown)
+				remove(s, 33, "w2", 1, guard.Unknown)
+				s.read(34, 0)
+				s.write(34, "w3", 0)
+				s.write(34, "w4", 3)
+			},
+			last: entry("w4", 34, "w3"), applied: "33:w1 33:w2<w1 34:w3 34:w4<w3",
+		},
+		{
+			name: "twice, and one that did not happen",
+			story: func(s *story) {
+				s.write(33, "w1", 0)
+				remove(s, 33, "x", 1, guard.Unknown)
+				s.write(33, "w2", 1)
+				remove(s, 33, "w3", 2, guard.Applied)
+				s.write(34, "w4", 0)
+				remove(s, 34, "w5", 4, guard.Unknown)
+				s.read(35, 0)
+			},
+			applied: "33:w1 33:w2<w1 33:w3<w2 34:w4 34:w5<w4",
+		},
+		{
+			name: "a stale write after a removal",
+			story: func(s *story) {
+				s.write(33, "w1", 0)
+				remove(s, 34, "w2", 1, guard.Applied)
+				s.write(33, "w3", 0)
+			},
+			last: entry("w3", 33, ""), applied: "33:w1 34:w2<w1 33:w3", want: []string{"I1", "I1"},
+		},
+		{
+			name: "a write that somebody who had not read it removed",
+			story: func(s *story) {
+				s.write(33, "w1", 0)
+				s.write(34, "lost", 1)
+				remove(s, 33, "w2", 1, guard.Applied)
+			},
+			applied: "", want: []string{"I2", "I2", "I2"},
+		},
+	} {
+		var s story
+		c.story(&s)
+		k := check.Case{From: check.Touched, Ops: s.ops, Applied: check.Chain(c.last, s.ops), Now: c.last.State}
+		if diff := cmp.Diff(entries(c.applied), k.Applied); diff != "" {
+			t.Errorf("%s:\n%s", c.name, diff)
+		}
+		var got []string
+		for _, v := range k.All() {
+			got = append(got, v.Invariant)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s:\n%s", c.name, diff)
+		}
+		if result, _ := k.Register(time.Minute); len(c.want) == 0 && result != porcupine.Ok {
+			t.Errorf("%s: linearizable: %s", c.name, result)
+		}
+	}
+}
+
+func entry(id string, number int64, prev string) history.Entry {
+	return history.Entry{State: history.State{Version: 1, ID: id}, Number: number, Prev: prev}
+}
+
+func TestClaimsThatComeTooLate(t *testing.T) {
+	t.Parallel()
+	shared := func(s *story, number int64) { s.claim(number); s.last().Shared = true }
+	for _, c := range []struct {
+		name  string
+		story func(*story)
+		want  int
+	}{
+		{"a lower one", func(s *story) { s.claim(34); s.claim(33) }, 1},
+		{"a lower one that had begun", func(s *story) { s.claim(34); s.claim(33); s.begins(1) }, 0},
+		{"again", func(s *story) { s.claim(33); s.claim(34); s.claim(33) }, 0},
+		{"a writer after a reader", func(s *story) { shared(s, 34); s.claim(33) }, 1},
+		{"a reader after a writer", func(s *story) { s.claim(34); shared(s, 33) }, 1},
+		{"a reader after a reader", func(s *story) { shared(s, 34); shared(s, 33) }, 0},
+	} {
+		var s story
+		c.story(&s)
+		k := check.Case{Ops: s.ops, Mark: &guard.Mark{Writer: 34, Reader: 34}}
+		if found := k.All(); len(found) != c.want || c.want == 1 && found[0].Invariant != "I6" {
+			t.Errorf("%s: %v", c.name, found)
 		}
 	}
 }

@@ -12,7 +12,11 @@ import (
 func overwritten(k *known) (found []Violation) {
 	for i, e := range k.Applied {
 		read, known := k.place[e.Prev]
-		if e.Prev == "" {
+		switch {
+		case e.Prev != "":
+		case i > 0 && k.removed(k.Applied[i-1].ID): // there was nothing to overwrite
+			continue
+		default:
 			read, known = -1, true
 		}
 		if !known {

@@ -13,17 +13,32 @@ import (
 // input is what an operation does: it reads, or it writes an entry.
 type input struct {
 	write bool
-	to    history.State
+	to    content
 	label string
+}
+
+// content is what a register holds, and whether that is nothing since somebody
+// removed what was there.
+type content struct {
+	history.State
+	removed bool
+}
+
+// shows is what a read sees.
+func (c content) shows() history.State {
+	if c.removed {
+		return history.State{}
+	}
+	return c.State
 }
 
 // register is the model: a write makes the next version, a read sees the last one.
 var register = porcupine.Model{
-	Init: func() any { return history.State{} },
+	Init: func() any { return content{} },
 	Step: func(state, in, out any) (bool, any) {
-		now, i := state.(history.State), in.(input)
+		now, i := state.(content), in.(input)
 		if !i.write {
-			return now == out.(history.State), now
+			return now.shows() == out.(history.State), now
 		}
 		return i.to.Version == now.Version+1, i.to
 	},
@@ -34,7 +49,7 @@ var register = porcupine.Model{
 		return fmt.Sprintf("%s → %d", in.(input).label, out.(history.State).Version)
 	},
 	DescribeState: func(state any) string {
-		s := state.(history.State)
+		s := state.(content)
 		return fmt.Sprintf("%d (%s)", s.Version, s.ID)
 	},
 }
@@ -62,11 +77,11 @@ func (c Case) operations() []porcupine.Operation {
 	k := newKnown(c)
 	clients := map[string]int{}
 	var end int64 // of the history
-	for _, op := range c.Ops {
+	for _, op := range k.Ops {
 		end = max(end, op.Began+1, op.Ended+1)
 	}
 	var all []porcupine.Operation
-	for _, op := range c.Ops {
+	for _, op := range k.Ops {
 		i, ended := input{label: fmt.Sprintf("%s %d by %s", op.Kind, op.Number, op.Way)}, op.Ended
 		place, applied := k.place[op.ID]
 		switch {
@@ -74,9 +89,9 @@ func (c Case) operations() []porcupine.Operation {
 		case op.Kind != history.Write:
 			continue
 		case applied:
-			i.write, i.to = true, c.Applied[place].State
+			i.write, i.to = true, content{k.Applied[place].State, op.Removal}
 		case op.Over() && op.Outcome == guard.Applied: // lost: it takes a version that is another's
-			i.write, i.to = true, history.State{Version: op.Seen.Version + 1, ID: op.ID}
+			i.write, i.to = true, content{history.State{Version: op.Seen.Version + 1, ID: op.ID}, op.Removal}
 		default:
 			continue
 		}

@@ -29,7 +29,11 @@ func told(k *known) (found []Violation) {
 	if n := len(k.Applied); n > 0 {
 		last = k.Applied[n-1]
 	}
-	if k.Now != last.State {
+	left := last.State
+	if k.removed(last.ID) {
+		left = history.State{}
+	}
+	if k.Now != left {
 		found = append(found, k.violatedBy("I2", last, "the register holds version %d, %s; the last write that was applied is version %d, %s", k.Now.Version, k.Now.ID, last.Version, last.ID))
 	}
 	for i, e := range k.Applied {

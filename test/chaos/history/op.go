@@ -55,6 +55,9 @@ type Op struct {
 	Shared bool   `json:"shared,omitempty"`
 	// Seen is what a Read has read, and what a Write was based on.
 	Seen State `json:"seen,omitzero"`
+	// Removal is of a Write that leaves nothing. Whoever reads that sees the zero
+	// State, as if nobody had ever written.
+	Removal bool `json:"removal,omitempty"`
 	// Began and Ended are times of Now; Ended is 0 while nothing is known.
 	Began int64 `json:"began"`
 	Ended int64 `json:"ended,omitempty"`
@@ -88,7 +91,11 @@ func (o Op) String() string {
 	if o.Reason != "" {
 		how += " (" + o.Reason + ")"
 	}
-	return fmt.Sprintf("%s %s under %d by %s at %s, based on %d, %.6f–%.6f s: %s", o.Kind, o.ID, o.Number, o.Way, o.Resource, o.Seen.Version, seconds(o.Began), seconds(o.Ended), how)
+	kind := string(o.Kind)
+	if o.Removal {
+		kind = "removal"
+	}
+	return fmt.Sprintf("%s %s under %d by %s at %s, based on %d, %.6f–%.6f s: %s", kind, o.ID, o.Number, o.Way, o.Resource, o.Seen.Version, seconds(o.Began), seconds(o.Ended), how)
 }
 
 func seconds(at int64) float64 { return float64(at) / 1e9 }

@@ -91,7 +91,7 @@ var (
 	// openUnchecked: the lock is enough.
 	openUnchecked = control(func(t *controlTenure, ctx context.Context, e history.Entry, pause func()) (history.State, error) {
 		pause()
-		s, err := t.at.put(ctx, t.conn, e)
+		s, err := t.at.put(ctx, t.conn, e, t.dice)
 		if err != nil {
 			err = answered(err, true)
 		}
@@ -104,7 +104,7 @@ var (
 			return history.State{}, answered(err, false)
 		}
 		pause()
-		s, err := t.at.put(ctx, t.conn, e)
+		s, err := t.at.put(ctx, t.conn, e, t.dice)
 		if err != nil {
 			err = answered(err, true)
 		}
@@ -125,7 +125,7 @@ var (
 			if err := t.current(ctx); err != nil {
 				return history.State{}, err
 			}
-			return t.at.put(ctx, t.conn, e)
+			return t.at.put(ctx, t.conn, e, t.dice)
 		})
 	})
 )

@@ -2,6 +2,7 @@ package ways
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -85,16 +86,24 @@ var levels = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Seriali
 func (t *storeTenure) Write(ctx context.Context, e history.Entry, pause func()) (s history.State, err error) {
 	if t.dice.IntN(4) == 0 {
 		batch := &pgx.Batch{}
-		batch.Queue(t.at.insert(), e.ID, e.Number, e.Prev).QueryRow(func(row pgx.Row) error { return row.Scan(&s.Version) })
+		batch.Queue(t.at.insert(t.dice), e.ID, e.Number, e.Prev).QueryRow(func(row pgx.Row) error { return row.Scan(&s.Version) })
 		s.ID = e.ID
-		return s, t.store.SendBatch(ctx, t.token, batch)
+		return s, noRow(t.store.SendBatch(ctx, t.token, batch))
 	}
 	o := pgstore.TxOptions{TxOptions: pgx.TxOptions{IsoLevel: levels[t.dice.IntN(len(levels))]}, TrackCommit: t.dice.IntN(2) == 0}
 	err = t.store.InTxOptions(ctx, t.token, o, func(ctx context.Context, tx pgx.Tx) (err error) {
 		pause()
-		s, err = t.at.put(ctx, tx, e)
+		s, err = t.at.put(ctx, tx, e, t.dice)
 		pause()
 		return err
 	})
-	return s, err
+	return s, noRow(err)
+}
+
+// noRow: a transaction that had no row to write was applied, and the write not.
+func noRow(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return guard.WithOutcome(err, guard.NotApplied)
+	}
+	return err
 }

@@ -86,7 +86,7 @@ func (t *pgxTenure) Read(ctx context.Context) (history.State, error) {
 
 func (t *pgxTenure) Write(ctx context.Context, e history.Entry, pause func()) (history.State, error) {
 	if t.dice.IntN(2) == 0 {
-		s, err := t.at.put(ctx, t.conn, e, t.mode())
+		s, err := t.at.put(ctx, t.conn, e, t.dice, t.mode())
 		if err != nil {
 			return s, answered(err, true)
 		}
@@ -94,7 +94,7 @@ func (t *pgxTenure) Write(ctx context.Context, e history.Entry, pause func()) (h
 	}
 	return block(ctx, t.conn, levels[t.dice.IntN(len(levels))], func() (history.State, error) {
 		pause()
-		s, err := t.at.put(ctx, t.conn, e, t.mode())
+		s, err := t.at.put(ctx, t.conn, e, t.dice, t.mode())
 		pause()
 		return s, err
 	})

@@ -60,15 +60,15 @@ func (t *psqlTenure) Write(ctx context.Context, e history.Entry, pause func()) (
 	out, err := t.run(ctx, func(in io.Writer) {
 		switch t.way.dice.IntN(3) {
 		case 0:
-			fmt.Fprintf(in, "%s;\n", t.at.write(e))
+			fmt.Fprintf(in, "%s;\n", t.at.write(e, t.way.dice))
 			return
 		case 1: // in one message
-			fmt.Fprintf(in, "BEGIN\\; %s\\; COMMIT;\n", t.at.write(e))
+			fmt.Fprintf(in, "BEGIN\\; %s\\; COMMIT;\n", t.at.write(e, t.way.dice))
 			return
 		}
 		fmt.Fprintf(in, "BEGIN ISOLATION LEVEL %s;\n", levels[t.way.dice.IntN(len(levels))])
 		pause()
-		fmt.Fprintf(in, "%s;\n", t.at.write(e))
+		fmt.Fprintf(in, "%s;\n", t.at.write(e, t.way.dice))
 		pause()
 		fmt.Fprintln(in, "COMMIT;")
 	})

@@ -3,6 +3,7 @@ package ways
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -33,21 +34,26 @@ func (r Register) read(ctx context.Context, q querier, args ...any) (s history.S
 
 // insert is the SQL of one write of $1, the ID, $2, the number, and $3, what was
 // read before; version is what it returns. The row's lock puts writes in the order
-// of their commits.
-func (r Register) insert() string {
-	return fmt.Sprintf(`WITH one AS (UPDATE register_%[1]s SET version = version + 1, id = $1::text RETURNING version) `+
-		`INSERT INTO written_%[1]s SELECT version, $1::text, $2::bigint, $3::text FROM one RETURNING version`, r.Table)
+// of their commits. At times the row is another one, after a DELETE: then a write
+// that has waited for it finds none, and returns nothing.
+func (r Register) insert(dice *rand.Rand) string {
+	change := `WITH one AS (UPDATE register_%[1]s SET version = version + 1, id = $1::text RETURNING version) `
+	if dice.IntN(16) == 0 {
+		change = `WITH gone AS (DELETE FROM register_%[1]s RETURNING version), ` +
+			`one AS (INSERT INTO register_%[1]s SELECT version + 1, $1::text FROM gone RETURNING version) `
+	}
+	return fmt.Sprintf(change+`INSERT INTO written_%[1]s SELECT version, $1::text, $2::bigint, $3::text FROM one RETURNING version`, r.Table)
 }
 
 // write is the same with the values in it.
-func (r Register) write(e history.Entry) string {
-	return strings.NewReplacer("$1", "'"+e.ID+"'", "$2", fmt.Sprint(e.Number), "$3", "'"+e.Prev+"'").Replace(r.insert())
+func (r Register) write(e history.Entry, dice *rand.Rand) string {
+	return strings.NewReplacer("$1", "'"+e.ID+"'", "$2", fmt.Sprint(e.Number), "$3", "'"+e.Prev+"'").Replace(r.insert(dice))
 }
 
 // put runs one write.
-func (r Register) put(ctx context.Context, q querier, e history.Entry, mode ...any) (history.State, error) {
+func (r Register) put(ctx context.Context, q querier, e history.Entry, dice *rand.Rand, mode ...any) (history.State, error) {
 	s := history.State{ID: e.ID}
-	err := q.QueryRow(ctx, r.insert(), append(mode, e.ID, e.Number, e.Prev)...).Scan(&s.Version)
+	err := q.QueryRow(ctx, r.insert(dice), append(mode, e.ID, e.Number, e.Prev)...).Scan(&s.Version)
 	return s, err
 }
 

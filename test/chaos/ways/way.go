@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -39,6 +40,15 @@ type Parallel interface {
 	Tenure
 	// Parallel says so.
 	Parallel()
+}
+
+// Remover is a Tenure of a register that can be deleted, which is a write as well.
+type Remover interface {
+	Tenure
+	// Removable reports whether there is something that it can delete.
+	Removable() bool
+	// Remove deletes what was read or written last.
+	Remove(ctx context.Context, pause func()) error
 }
 
 // Register is where a register is.
@@ -93,7 +103,7 @@ func answered(err error, sent bool) error {
 	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" {
 		return refusal(pg.Code, err)
 	}
-	if sent {
+	if sent && !errors.Is(err, pgx.ErrNoRows) { // there was no row to write
 		return guard.WithOutcome(err, guard.Unknown)
 	}
 	return guard.WithOutcome(err, guard.NotApplied)

@@ -30,6 +30,10 @@ type holder struct {
 // hold enters once or a few times with the same token, and works until it is
 // refused or has had enough.
 func (h *holder) hold(ctx context.Context) {
+	if h.overstays && h.worker.dice.IntN(12) == 0 { // it slept before it came here
+		h.release(ctx)
+		h.worker.nap(ctx, 50*time.Millisecond)
+	}
 	for tries := 1 + h.worker.dice.IntN(3); tries > 0 && ctx.Err() == nil; tries-- {
 		tenure, ok := h.enter(ctx)
 		if !ok {
@@ -122,7 +126,11 @@ func (h *holder) read(ctx context.Context, t ways.Tenure) guard.Outcome {
 }
 
 func (h *holder) write(ctx context.Context, t ways.Tenure, pause func()) guard.Outcome {
-	s, outcome := h.put(ctx, t, pause)
+	put := func() (history.State, guard.Outcome) { return h.put(ctx, t, pause) }
+	if r, ok := t.(ways.Remover); ok && r.Removable() && h.worker.dice.IntN(24) == 0 {
+		put = func() (history.State, guard.Outcome) { return h.remove(ctx, r, pause) }
+	}
+	s, outcome := put()
 	if outcome == guard.Applied {
 		h.state = s
 	}
@@ -152,4 +160,18 @@ func (h *holder) put(ctx context.Context, t ways.Tenure, pause func()) (history.
 	outcome := guard.OutcomeOf(err)
 	h.worker.record.End(op, outcome, ways.Reason(err), err)
 	return s, outcome
+}
+
+// remove deletes the register, and holds it for written: the next write makes it
+// anew.
+func (h *holder) remove(ctx context.Context, t ways.Remover, pause func()) (history.State, guard.Outcome) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	op := h.op(history.Write)
+	op.Seen, op.Removal = h.state, true
+	op = h.worker.record.Begin(op)
+	err := t.Remove(ctx, pause)
+	outcome := guard.OutcomeOf(err)
+	h.worker.record.End(op, outcome, ways.Reason(err), err)
+	return history.State{Version: h.state.Version + 1, ID: op.ID}, outcome
 }
