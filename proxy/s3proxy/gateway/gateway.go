@@ -90,7 +90,7 @@ type Gateway struct {
 	patience time.Duration
 	repeats  repeats
 
-	serving atomic.Int64 // requests
+	serving sync.RWMutex // read-locked by each request
 	retired atomic.Bool
 }
 
@@ -133,7 +133,7 @@ func (g *Gateway) uploadKey() []byte {
 // the gateway is serving has ended. It gets no more.
 func (g *Gateway) Retire() {
 	g.retired.Store(true)
-	g.Rest()
+	g.restRetired()
 }
 
 // Rest closes the connections to the store that nobody uses.
@@ -143,7 +143,17 @@ func (g *Gateway) Rest() { g.store.Rest() }
 func (g *Gateway) Probe(ctx context.Context) error { return g.store.Probe(ctx) }
 
 func (g *Gateway) left() {
-	if g.serving.Add(-1) == 0 && g.retired.Load() {
+	g.serving.RUnlock()
+	if g.retired.Load() {
+		g.restRetired()
+	}
+}
+
+// restRetired is Rest if no request is being served: net/http fails one whose
+// connection is closed just before its answer is handed on.
+func (g *Gateway) restRetired() {
+	if g.serving.TryLock() { // it never waits, and so nobody waits for it
+		defer g.serving.Unlock()
 		g.Rest()
 	}
 }

@@ -40,6 +40,7 @@ type site struct {
 	config func(*Config)
 	// patience of the proxies with clients that wait; their own if it is 0.
 	patience time.Duration
+	made     *Gateway // the last proxy's
 }
 
 const (
@@ -76,6 +77,7 @@ func (s *site) proxy(t *testing.T) place {
 	if s.patience > 0 {
 		g.patience = s.patience
 	}
+	s.made = g
 	server := httptest.NewServer(g)
 	t.Cleanup(func() {
 		server.Close()
