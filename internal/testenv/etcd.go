@@ -154,16 +154,7 @@ func (e *EtcdServer) enableAuth() error {
 // EtcdMember is one process of an etcd.
 type EtcdMember struct {
 	endpoint string
-	member   etcdProcess
-}
-
-// etcdProcess is a localserver.EtcdMember or a container.
-type etcdProcess interface {
-	Stop()
-	Kill() error
-	Freeze() error
-	Thaw() error
-	Start(ctx context.Context) error
+	member   machine
 }
 
 // etcdProgram is a localserver.EtcdMember.

@@ -27,15 +27,15 @@ const (
 type PostgresServer struct {
 	major   int
 	admin   string  // URL of database postgres as a superuser
-	cluster cluster // nil if the server is not ours
+	cluster machine // nil if the server is not ours
 	private bool
 
 	mu    sync.Mutex
 	roles []string // not dropped yet, since something still depended on them
 }
 
-// cluster is a localserver.Cluster or a container.
-type cluster interface {
+// machine is what a server runs on: programs of this machine or a container.
+type machine interface {
 	Kill() error
 	Freeze() error
 	Thaw() error

@@ -3,6 +3,7 @@ package soak_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -37,15 +38,15 @@ func TestSoak(t *testing.T) {
 	samples := &trend.Samples{Metrics: gauge.Metrics(r.gauges)}
 	counts := r.run(duration, samples)
 	verdicts := samples.Verdicts()
-	report(t, samples, verdicts, fmt.Sprintf("%v, seed %d: %d writes (%s), %d left in the middle, %d refused, %d failed",
-		duration, seed, counts.Writes.Load(), byWay(counts), counts.Left.Load(), counts.Refused.Load(), counts.Failed.Load()))
+	report(t, samples, verdicts, fmt.Sprintf("%v, seed %d: %d writes (%s), %d left in the middle, %d refused, %d late, %d failed",
+		duration, seed, counts.Writes.Load(), byWay(counts), counts.Left.Load(), counts.Refused.Load(), counts.Late.Load(), counts.Failed.Load()))
 	for i, name := range load.Ways() {
 		if counts.ByWay[i].Load() == 0 {
 			t.Errorf("no write by %s", name)
 		}
 	}
 	if n := counts.Failed.Load(); n > 0 {
-		t.Errorf("%d acts failed, the last with: %v", n, counts.LastFailure())
+		t.Errorf("%d acts failed, the first of them:\n%v", n, errors.Join(counts.Failures()...))
 	}
 	for _, v := range verdicts {
 		switch {
@@ -86,7 +87,7 @@ func (r *rig) run(duration time.Duration, samples *trend.Samples) *load.Counts {
 	mortal.Hands = 4
 	crew := []*member{hire(r.tb, 1, mortal), hire(r.tb, 2, mortal)}
 
-	dice := rand.New(rand.NewPCG(r.job.Seed, 0)) //nolint:gosec // a schedule, no secret
+	dice := rand.New(rand.NewPCG(r.job.Seed, 0))
 	read := every(ctx, min(max(duration/240, 200*time.Millisecond), 30*time.Second))
 	death := every(ctx, min(5*time.Second, duration/4))
 	sweep := every(ctx, min(30*time.Second, duration/4))
@@ -107,7 +108,8 @@ func (r *rig) run(duration time.Duration, samples *trend.Samples) *load.Counts {
 		case <-sweep:
 			r.sweep(ctx, min(2*time.Minute, duration/4))
 		case <-tell:
-			r.tb.Logf("%v: %d writes, %d refused, %d failed", time.Since(start).Round(time.Second), counts.Writes.Load(), counts.Refused.Load(), counts.Failed.Load())
+			r.tb.Logf("%v: %d writes, %d refused, %d late, %d failed %v", time.Since(start).Round(time.Second),
+				counts.Writes.Load(), counts.Refused.Load(), counts.Late.Load(), counts.Failed.Load(), counts.Failures())
 		case err := <-worked:
 			r.tb.Fatalf("the work has ended: %v", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,32 +54,42 @@ const patience = 10 * time.Second
 type Counts struct {
 	// Writes were acknowledged; Left ended in the middle, on purpose.
 	Writes, Left atomic.Int64
-	// Refused tokens were of holders who had lost their lease; Failed is whatever
-	// else went wrong.
-	Refused, Failed atomic.Int64
+	// Refused tokens were of holders who had lost their lease; Late acts took
+	// longer than patience; Failed is whatever else went wrong.
+	Refused, Late, Failed atomic.Int64
 	// ByWay are the writes of each way in.
 	ByWay [len(ways)]atomic.Int64
 
-	mu   sync.Mutex
-	last error
+	mu       sync.Mutex
+	failures []error
 }
 
-// LastFailure is the last error that Failed counts.
-func (c *Counts) LastFailure() error {
+// Failures are the first errors that Failed counts.
+func (c *Counts) Failures() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last
+	return slices.Clone(c.failures)
 }
 
-func (c *Counts) count(err error) {
+// remembered is how many failures are kept.
+const remembered = 20
+
+func (c *Counts) count(by string, err error) {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", by, err)
+	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 	case errors.Is(err, guard.ErrStale), errors.Is(err, locks.ErrLost):
 		c.Refused.Add(1)
+	case errors.Is(err, context.DeadlineExceeded):
+		c.Late.Add(1)
 	default:
 		c.Failed.Add(1)
 		c.mu.Lock()
-		c.last = err
+		if len(c.failures) < remembered {
+			c.failures = append(c.failures, err)
+		}
 		c.mu.Unlock()
 	}
 }
@@ -113,7 +124,7 @@ func Run(ctx context.Context, job Job, counts *Counts) error {
 	var hands sync.WaitGroup
 	for i := range job.Hands {
 		hands.Go(func() {
-			h := &hand{w, rand.New(rand.NewPCG(job.Seed, uint64(i)))} //nolint:gosec // a schedule, no secret
+			h := &hand{w, rand.New(rand.NewPCG(job.Seed, uint64(i)))}
 			for ctx.Err() == nil {
 				h.round(ctx)
 			}
@@ -176,16 +187,16 @@ func (h *hand) round(ctx context.Context) {
 	cancel()
 	if err != nil {
 		if !errors.Is(err, context.DeadlineExceeded) {
-			h.counts.count(err) // who queued in vain has not failed
+			h.counts.count("acquire", err) // who queued in vain has not failed
 		}
 		return
 	}
 	// What is under way when the work ends comes to its own end.
 	steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+3*h.job.TTL)
 	defer cancel()
-	h.counts.count(h.hold(steps, ctx.Done(), lease, way))
+	h.counts.count(ways[way].name, h.hold(steps, ctx.Done(), lease, way))
 	if err := lease.Release(steps); !errors.Is(err, locks.ErrLost) {
-		h.counts.count(err)
+		h.counts.count("release", err)
 	}
 }
 

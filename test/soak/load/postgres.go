@@ -29,7 +29,7 @@ func openPGStore(ctx context.Context, job Job) (way, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(job.Hands) //nolint:gosec // a handful
+	config.MaxConns = int32(job.Hands)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
