@@ -93,10 +93,10 @@ func (c *campaign) round(r stage.Round) []check.Violation {
 	r.Seed = c.seed + uint64(c.rounds)
 	alarm := time.AfterFunc(r.Lasts+stuckLimit, func() { panic("chaos: round " + r.Name + " does not end") })
 	defer alarm.Stop()
-	faults, writes := c.report.Faults(), c.report.Acknowledged()
+	faults, writes, began := c.report.Faults(), c.report.Acknowledged(), time.Now()
 	result := c.stage.Run(c.ctx, r)
 	judged := time.Now()
-	found := result.Found
+	found := append(result.Found, check.Halves(result.Cases)...)
 	for _, k := range result.Cases {
 		found = append(found, k.All()...)
 		found = append(found, c.ordered(k)...)
@@ -105,7 +105,7 @@ func (c *campaign) round(r stage.Round) []check.Violation {
 	c.write()
 	faults, writes = c.report.Faults()-faults, c.report.Acknowledged()-writes
 	c.t.Logf("%s: %d faults, %d writes acknowledged (%.0f/s), %d violations; began in %v, settled in %v, judged in %v; in all %d faults, %d writes, %d violations within %v",
-		r.Name, faults, writes, float64(writes)/r.Lasts.Seconds(), len(found), tenths(result.Began), tenths(result.Ended), tenths(time.Since(judged)),
+		r.Name, faults, writes, float64(writes)/time.Since(began).Seconds(), len(found), tenths(result.Began), tenths(result.Ended), tenths(time.Since(judged)),
 		c.report.Faults(), c.report.Acknowledged(), len(c.report.Violations()), c.report.Lasted.Round(time.Second))
 	if len(found) == 0 {
 		if err := os.RemoveAll(result.Dir); err != nil {

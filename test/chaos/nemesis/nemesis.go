@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ type run struct {
 func Run(ctx context.Context, tb testing.TB, record *history.Recorder, s Schedule, catalog []Fault) (count int) {
 	tb.Helper()
 	r := &run{tb: tb, record: record}
-	defer func() { r.end(func(under) bool { return true }) }() // also if the test ends in the middle
+	defer r.endAll() // also if the test ends in the middle
 	drawn := uint64(0)
 	for next := time.Now(); ctx.Err() == nil; {
 		r.end(func(u under) bool { return !u.until.After(time.Now()) })
@@ -107,18 +108,27 @@ func draw(catalog []Fault, dice *rand.Rand) Fault {
 
 // end ends the faults that are over.
 func (r *run) end(over func(under) bool) {
-	var rest []under
-	for _, u := range r.active {
-		if !over(u) {
-			rest = append(rest, u)
-			continue
+	for {
+		i := slices.IndexFunc(r.active, over)
+		if i < 0 {
+			return
 		}
+		u := r.active[i]
+		r.active = slices.Delete(r.active, i, i+1) // it is not ended again if that ends the test
 		if u.end != nil {
 			u.end()
 		}
 		r.record.End(u.op, guard.Applied, "", nil)
 	}
-	r.active = rest
+}
+
+// endAll ends all of them, even those behind one whose end ends the test.
+func (r *run) endAll() {
+	if len(r.active) == 0 {
+		return
+	}
+	defer r.endAll()
+	r.end(func(under) bool { return true })
 }
 
 func nap(ctx context.Context, d time.Duration) {

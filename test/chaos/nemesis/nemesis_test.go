@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -82,6 +83,55 @@ func TestSameSeedSameFaults(t *testing.T) {
 	}
 	if all := counts(first); all["a stopped"] <= all["a cut"] {
 		t.Errorf("weights do not count: %v", all)
+	}
+}
+
+// failing is a test that ends.
+type failing struct{ testing.TB }
+
+func (failing) Fatal(...any) { runtime.Goexit() }
+
+// TestServerThatDoesNotComeBack: what ends one fault may end the test; all others
+// end all the same.
+func TestServerThatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	record, err := history.Create(t.TempDir(), "nemesis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	began, ended := 0, map[string]int{}
+	var catalog []nemesis.Fault
+	for _, target := range []string{"a", "b", "c"} {
+		catalog = append(catalog, nemesis.Fault{
+			Name: target, Target: target, Weight: 1, Shortest: time.Hour, Longest: time.Hour,
+			Begin: func(tb testing.TB, _ *rand.Rand) (func(), bool) {
+				if began++; began == 3 {
+					stop()
+				}
+				return func() { ended[target]++; tb.Fatal("it does not come back") }, true
+			},
+		})
+	}
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		nemesis.Run(ctx, failing{t}, record, nemesis.Schedule{Every: time.Millisecond, AtOnce: 3}, catalog)
+		t.Error("the test goes on")
+	}()
+	<-done
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := 0
+	for target, times := range ended {
+		if all += times; times == 0 {
+			t.Errorf("the fault of %s did not end", target)
+		}
+	}
+	if all != began {
+		t.Errorf("%d ends of %d faults", all, began)
 	}
 }
 

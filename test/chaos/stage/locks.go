@@ -31,7 +31,7 @@ func (s *Stage) lockService(name string) {
 	case Redis:
 		server := testenv.StartRedis(s.tb, testenv.RedisConfig{Clock: true})
 		s.locks[name] = "redis://" + s.link("worker–Redis", server.Addr(), 1, testenv.LinkConfig{Protocol: testenv.RESP}).Addr() + "?issuer=chaos"
-		s.catalog = append(s.catalog, nemesis.OfServer("Redis", server, 1, 2*nemesis.Moment)...)
+		s.catalog = append(s.catalog, nemesis.OfServer("Redis", server, 2, 2*nemesis.Moment)...)
 		s.catalog = append(s.catalog, nemesis.Clock("Redis", server, 2), nemesis.RedisDeleted(server.Client(s.tb), 3))
 	case Sentinel:
 		s.sentinel()
@@ -60,7 +60,7 @@ func (s *Stage) etcd() {
 	s.locks[Etcd] = "etcd://" + strings.Join(links, ",") + "/chaos"
 	// One at a time, so that there is a quorum, after an election.
 	s.catalog = append(s.catalog, nemesis.OfMembers("etcd", members, 2, 2*nemesis.Moment)...)
-	s.catalog = append(s.catalog, nemesis.OfLeader("etcd", 2, etcdElection, func(testing.TB) nemesis.Server {
+	s.catalog = append(s.catalog, nemesis.OfLeader("etcd", 4, etcdElection, func(testing.TB) nemesis.Server {
 		if leader := server.Leader(); leader != nil {
 			return member{leader}
 		}
@@ -86,7 +86,7 @@ func (s *Stage) zooKeeper() {
 	}
 	s.locks[ZooKeeper] = "zk://" + strings.Join(links, ",") + "/chaos"
 	s.catalog = append(s.catalog, nemesis.OfMembers("ZooKeeper", members, 1, 2*nemesis.Moment)...)
-	s.catalog = append(s.catalog, nemesis.OfLeader("ZooKeeper", 2, zooKeeperElection, func(tb testing.TB) nemesis.Server {
+	s.catalog = append(s.catalog, nemesis.OfLeader("ZooKeeper", 4, zooKeeperElection, func(tb testing.TB) nemesis.Server {
 		tb.Helper()
 		leader, _ := server.Leader(tb)
 		return leader
@@ -106,6 +106,6 @@ func (s *Stage) sentinel() {
 	s.locks[Sentinel] = fmt.Sprintf("redis+sentinel://%s?master=%s&issuer=chaos", s.link("worker–sentinel", server.Addr(), 1, wire).Addr(), server.Name())
 	const two = "Redis of two"
 	// Longer, mostly, than it takes to promote the other one.
-	s.catalog = append(s.catalog, nemesis.OfMembers(two, []nemesis.Server{server.Primary, server.Replica}, 1, 4*nemesis.Moment)...)
-	s.catalog = append(s.catalog, nemesis.Promoted("Redis of two killed, replica promoted", two, 2, server.KillPrimary, server.Rejoin))
+	s.catalog = append(s.catalog, nemesis.OfMembers(two, []nemesis.Server{server.Primary, server.Replica}, 2, 4*nemesis.Moment)...)
+	s.catalog = append(s.catalog, nemesis.Promoted("Redis of two killed, replica promoted", two, 5, server.KillPrimary, server.Rejoin))
 }

@@ -38,16 +38,16 @@ func (s *Stage) postgres() {
 	s.direct = s.access
 	s.direct.Postgres = url
 	s.access.Postgres = testenv.URLVia(url, s.linkToPrimary("worker–Postgres", 2).Addr())
-	s.catalog = append(s.catalog, nemesis.OfServer(database, s.pg, 2, nemesis.Moment)...)
+	s.catalog = append(s.catalog, nemesis.OfServer(database, s.pg, 6, nemesis.Moment)...)
 	if s.cannotFill == nil {
-		s.catalog = append(s.catalog, nemesis.DiskFull(database, s.pg, 2))
+		s.catalog = append(s.catalog, nemesis.DiskFull(database, s.pg, 4))
 	}
 	for i, wait := range []string{"30ms", "2s"} {
 		p := s.postgresProxy(i+1, s.linkToPrimary("proxy–Postgres", 1).Addr(), wait)
 		s.direct.Proxies = append(s.direct.Proxies, testenv.URLVia(url, p.addr))
 		wire := testenv.LinkConfig{Protocol: testenv.PostgresWire}
 		s.access.Proxies = append(s.access.Proxies, testenv.URLVia(url, s.link("worker–proxy", p.addr, 1, wire).Addr()))
-		s.catalog = append(s.catalog, nemesis.OfServer("proxy", p, 2, nemesis.Moment)...)
+		s.catalog = append(s.catalog, nemesis.OfServer("proxy", p, 3, nemesis.Moment)...)
 	}
 }
 
@@ -67,9 +67,9 @@ func (s *Stage) linkToPrimary(name string, weight int) *testenv.Link {
 // one that is not loses acknowledged writes when it is promoted, and claims among
 // them (docs/guarantees.md, Asynchronous standbys), so that none is promoted here.
 func (s *Stage) standbyFaults() []nemesis.Fault {
-	stopped := nemesis.Stopped("Postgres standby", 2, nemesis.Moment, s.pg.FreezeStandby, s.pg.ThawStandby)
+	stopped := nemesis.Stopped("Postgres standby", 3, nemesis.Moment, s.pg.FreezeStandby, s.pg.ThawStandby)
 	stopped.Target = database
-	return []nemesis.Fault{stopped, nemesis.Promoted("Postgres killed, standby promoted", database, 4, s.promote, s.pg.Attach)}
+	return []nemesis.Fault{stopped, nemesis.Promoted("Postgres killed, standby promoted", database, 9, s.promote, s.pg.Attach)}
 }
 
 // promote lets all who go to the primary go to the new one.

@@ -82,10 +82,6 @@ func (s *Stage) Run(ctx context.Context, r Round) Result {
 	resources := s.prepare(r)
 	var hands []*hand
 	catalog := slices.Clone(s.catalog)
-	if r.Standby {
-		s.pg.Attach(s.tb)
-		catalog = append(catalog, s.standbyFaults()...)
-	}
 	for i := range r.Workers {
 		h := &hand{tb: s.tb, program: s.config.Worker, job: worker.Job{
 			Name: fmt.Sprintf("%s-w%d", r.Name, i+1), History: dir, Seed: r.Seed<<8 + uint64(i), Hands: r.Hands, TTL: TTL, Resources: resources, Access: s.access,
@@ -94,6 +90,10 @@ func (s *Stage) Run(ctx context.Context, r Round) Result {
 		s.tb.Cleanup(h.kill)
 		hands = append(hands, h)
 		catalog = append(catalog, h.faults(TTL)...)
+	}
+	if r.Standby { // while they begin to work
+		s.pg.Attach(s.tb)
+		catalog = append(catalog, s.standbyFaults()...)
 	}
 	result := Result{Dir: dir, Began: time.Since(began)}
 	ctx, cancel := context.WithTimeout(ctx, r.Lasts)

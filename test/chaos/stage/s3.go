@@ -16,7 +16,7 @@ func (s *Stage) s3() {
 	s.access.S3 = s.direct.S3
 	inner := testenv.NewS3Link(s.tb, server.Endpoint())
 	s.access.S3.Endpoint = s.link("worker–S3", inner.Endpoint(), 2, testenv.LinkConfig{}).Addr()
-	s.catalog = append(s.catalog, nemesis.OfServer(store, server, 2, nemesis.Moment)...)
+	s.catalog = append(s.catalog, nemesis.OfServer(store, server, 4, nemesis.Moment)...)
 	s.catalog = append(s.catalog, nemesis.OfRequests(store, inner, 4)...)
 	for i := range 2 {
 		upstream := s.direct.S3
@@ -25,7 +25,7 @@ func (s *Stage) s3() {
 		s.direct.S3Proxies = append(s.direct.S3Proxies, bucket)
 		bucket.Endpoint = s.link("worker–s3proxy", p.addr, 1, testenv.LinkConfig{}).Addr()
 		s.access.S3Proxies = append(s.access.S3Proxies, bucket)
-		s.catalog = append(s.catalog, nemesis.OfServer("s3proxy", p, 2, nemesis.Moment)...)
+		s.catalog = append(s.catalog, nemesis.OfServer("s3proxy", p, 3, nemesis.Moment)...)
 	}
 	s.access.AWS = s.config.AWS
 	s.direct.AWS = s.config.AWS
@@ -42,6 +42,6 @@ func (s *Stage) objects() *testenv.S3Server {
 		return testenv.StartS3(s.tb)
 	}
 	server := testenv.StartS3OnDisk(s.tb, size)
-	s.catalog = append(s.catalog, nemesis.DiskFull(store, server, 2))
+	s.catalog = append(s.catalog, nemesis.DiskFull(store, server, 4))
 	return server.S3Server
 }
