@@ -41,7 +41,7 @@ func TestPlantedBugs(t *testing.T) {
 			defer c.end()
 			plan := stage.Plan{Locks: stage.Redis, Ways: hole.Ways}
 			for spent := lasts; ; spent += lasts {
-				found := c.round(stage.Round{Lasts: lasts, Every: 150 * time.Millisecond, AtOnce: 4, Workers: 4, Hands: 3, Plans: []stage.Plan{plan, plan, plan}})
+				found := c.round(stage.Round{Lasts: lasts, Every: 150 * time.Millisecond, AtOnce: 3, Workers: 4, Hands: 5, Plans: []stage.Plan{plan, plan, plan}})
 				if i := slices.IndexFunc(found, func(v check.Violation) bool {
 					return v.Invariant == hole.Invariant || hole.Invariant == "" && slices.Contains(fatal, v.Invariant)
 				}); i >= 0 {

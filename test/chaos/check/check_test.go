@@ -484,6 +484,20 @@ func TestClaimsThatComeTooLate(t *testing.T) {
 	}
 }
 
+func TestHalfOfATransaction(t *testing.T) {
+	t.Parallel()
+	for applied, want := range map[string]int{"": 1, "33:w2": 0} {
+		var one, other story
+		one.op(history.Write, 33, "w1", 0, guard.Unknown, "")
+		other.op(history.Write, 33, "w2", 0, guard.Unknown, "")
+		other.last().With = "w1"
+		cases := []check.Case{{Ops: one.ops, Applied: entries("33:w1")}, {Ops: other.ops, Applied: entries(applied)}}
+		if found := check.Halves(cases); len(found) != want {
+			t.Errorf("with %q: %v", applied, found)
+		}
+	}
+}
+
 func TestChain(t *testing.T) {
 	t.Parallel()
 	var s story

@@ -51,3 +51,23 @@ func told(k *known) (found []Violation) {
 	}
 	return found
 }
+
+// Halves finds transactions about two registers that were applied to one of them
+// (I2).
+func Halves(cases []Case) (found []Violation) {
+	there := map[string]bool{}
+	for _, c := range cases {
+		for _, e := range c.Applied {
+			there[e.ID] = true
+		}
+	}
+	for _, c := range cases {
+		k := &known{Case: c}
+		for _, op := range c.Ops {
+			if op.Kind == history.Write && op.With != "" && there[op.ID] != there[op.With] {
+				found = append(found, k.violated("I2", op, "one half of a transaction is there, of %s and %v", op.With, op))
+			}
+		}
+	}
+	return found
+}

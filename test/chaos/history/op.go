@@ -58,6 +58,9 @@ type Op struct {
 	// Removal is of a Write that leaves nothing. Whoever reads that sees the zero
 	// State, as if nobody had ever written.
 	Removal bool `json:"removal,omitempty"`
+	// With is the ID of the Op of another resource that was in the same transaction,
+	// and began before this one.
+	With string `json:"with,omitempty"`
 	// Began and Ended are times of Now; Ended is 0 while nothing is known.
 	Began int64 `json:"began"`
 	Ended int64 `json:"ended,omitempty"`

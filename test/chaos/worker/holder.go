@@ -102,11 +102,13 @@ func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 func (h *holder) acts() int { return 1 + h.worker.dice.IntN(1<<(3+h.worker.dice.IntN(7))) }
 
 // pause is mostly none, often short, and for a sleepy holder, at times, longer
-// than its lease.
+// than its lease. One that has no lock any more is slow, so that others come.
 func (h *holder) pause(ctx context.Context, sleepy bool) {
 	switch dice := h.worker.dice.IntN(24); {
 	case sleepy && dice == 0:
 		h.worker.nap(ctx, 2*h.worker.job.TTL)
+	case h.released && dice < 8:
+		h.worker.nap(ctx, 40*time.Millisecond)
 	case dice < 2:
 		h.worker.nap(ctx, 4*time.Millisecond)
 	}

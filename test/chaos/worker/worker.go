@@ -61,8 +61,12 @@ type worker struct {
 	keep   *keep
 }
 
-// turn is one acquisition of one resource, and what is done under it.
+// turn is one acquisition of one resource, at times of two, and what is done under
+// it.
 func (w *worker) turn(ctx context.Context, r Resource) {
+	if w.dice.IntN(12) == 0 && w.pair(ctx, r) {
+		return
+	}
 	service := w.keep.service(ctx, r.Locks)
 	if service == nil {
 		w.nap(ctx, 50*time.Millisecond)
