@@ -112,6 +112,7 @@ func (p *program) serve() *cobra.Command {
 		if *check {
 			return p.checked(cmd, *file, config)
 		}
+		defer keepHeap(heapFloor)()
 		return p.runService(cmd.Context(), config, load)
 	}
 	return cmd

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
 )
 
 const (
@@ -38,6 +41,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	if config := l.server.config.Load().tls; config != nil {
 		return tls.Server(conn, config), nil
 	}
+	if socket, ok := conn.(*net.TCPConn); ok {
+		return wire.NewConn(socket, l.server.config.Load().MaxBodyTime), nil
+	}
 	return conn, nil
 }
 
@@ -61,6 +67,7 @@ func tooMany(ctx context.Context) bool { return ctx.Value(extraKey{}) != nil }
 func (s *Server) connected(ctx context.Context, conn net.Conn) context.Context {
 	most := s.config.Load().MaxConnections
 	s.metrics.connections.Inc()
+	ctx = context.WithValue(ctx, gateway.ConnKey{}, conn) //nolint:forbidigo // as below
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
 	if most == 0 || s.conns.count < most {

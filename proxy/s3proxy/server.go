@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
 )
 
 // maxHeader is the size in bytes that the header of a request may have; more is
@@ -152,9 +153,15 @@ func (s *Server) newHTTP(ctx context.Context, clients *sync.WaitGroup) *http.Ser
 			return s.connected(ctx, conn)
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
-			if state == http.StateClosed {
+			switch state {
+			case http.StateIdle: // an answer has ended
+				if plain, ok := conn.(*wire.Conn); ok {
+					plain.Release()
+				}
+			case http.StateClosed:
 				s.disconnected(conn)
 				clients.Done()
+			default:
 			}
 		},
 	}

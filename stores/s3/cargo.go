@@ -70,7 +70,7 @@ func (c *single) send(ctx context.Context, h layout.Header, cond layout.Conditio
 	ctx, w := request.Watch(ctx)
 	size := int64(len(front)) + c.payload.Size()
 	b := payload.NewBody(io.MultiReader(bytes.NewReader(front), r), size)
-	info, err := c.store.core.PutObject(ctx, c.store.config.Bucket, c.key, b, size, "", sum, opts)
+	info, err := c.store.objects.PutObject(ctx, c.store.config.Bucket, c.key, b, size, "", sum, opts)
 	unread, failed := b.Stop()
 	c.payload.Left(b)
 	if failed != nil {

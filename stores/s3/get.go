@@ -96,7 +96,7 @@ func (s *Store) getFront(ctx context.Context, g layout.Grant, key string, o *Get
 	if o.Length > 0 {
 		_ = opts.SetRange(0, layout.HeaderSize+o.Length-1) // a valid range
 	}
-	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, key, opts)
+	body, info, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
 	switch {
 	case request.IsAbsent(err):
 		return nil, ErrNotFound
@@ -204,7 +204,7 @@ func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state 
 	default:
 		_ = opts.SetRange(at, 0) // to the end
 	}
-	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, key, opts)
+	body, info, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
 	if err != nil {
 		return nil, err
 	}

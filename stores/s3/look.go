@@ -22,7 +22,7 @@ import (
 func (s *Store) look(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
 	var opts minio.GetObjectOptions
 	_ = opts.SetRange(0, layout.HeaderSize-1) // a valid range
-	body, info, _, err := s.core.GetObject(ctx, s.config.Bucket, key, opts)
+	body, info, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
 	if request.IsStatus(err, http.StatusRequestedRangeNotSatisfiable) { // no byte to read
 		info, err = s.core.StatObject(ctx, s.config.Bucket, key, minio.StatObjectOptions{})
 		body = io.NopCloser(strings.NewReader(""))

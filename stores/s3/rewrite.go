@@ -144,7 +144,7 @@ func asItIs(o PutOptions, info *minio.ObjectInfo) PutOptions {
 func (s *Store) raw(ctx context.Context, key string, state layout.State) (io.ReadCloser, error) {
 	var opts minio.GetObjectOptions
 	_ = opts.SetMatchETag(state.ETag) // there is one
-	body, _, _, err := s.core.GetObject(ctx, s.config.Bucket, key, opts)
+	body, _, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", key, err)
 	}

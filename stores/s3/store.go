@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +73,10 @@ type Config struct {
 	// under way at once. A payload that can only be read once takes PartSize
 	// bytes of memory for each of at most two. Defaults to 4.
 	Parallel int
+	// Objects reads and writes objects in the place of the client's own methods,
+	// for a caller who has a faster way to the same store: it signs as the client
+	// does. Defaults to the client.
+	Objects Objects
 	// SettleTime bounds what is done after the caller's context has ended: ask
 	// what became of a write whose reply is lost, abort an upload. Defaults to
 	// 5 s.
@@ -79,10 +85,22 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Objects is how an object is read and written by one request: two methods of
+// minio.Core, which is one. Whoever has another sends each write once; calls GetConn
+// and GotConn of the context's httptrace.ClientTrace, or a write that failed counts
+// as one that may have been carried out; and tells of what the store answers by a
+// minio.ErrorResponse. Of the options it has to heed what they make of a request's
+// header, and PartNumber.
+type Objects interface {
+	GetObject(ctx context.Context, bucket, key string, o minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, http.Header, error)
+	PutObject(ctx context.Context, bucket, key string, body io.Reader, size int64, md5Base64, sha256Hex string, o minio.PutObjectOptions) (minio.UploadInfo, error)
+}
+
 // Store reads and writes the objects of one bucket, each write under a fencing
 // token. It is safe for use by many goroutines.
 type Store struct {
 	core     minio.Core
+	objects  Objects
 	config   Config
 	prefixes []string // of Config.Prefixes, longest first
 	claims   recall.Claims
@@ -137,10 +155,13 @@ func New(client *minio.Client, c Config) (*Store, error) {
 	case c.SettleTime < 0:
 		return nil, errors.New("s3store: SettleTime is negative")
 	}
-	c.Prefixes, c.UploadKey = maps.Clone(c.Prefixes), slices.Clone(c.UploadKey)
 	core := minio.Core{Client: client}
+	if c.Objects == nil {
+		c.Objects = core
+	}
+	c.Prefixes, c.UploadKey = maps.Clone(c.Prefixes), slices.Clone(c.UploadKey)
 	s := &Store{
-		core: core, config: c,
+		core: core, objects: c.Objects, config: c,
 		marks: marks.Bucket{Core: core, Name: c.Bucket}, list: listing.Bucket{Core: core, Name: c.Bucket},
 		parts: &parts.Bucket{Core: core, Name: c.Bucket, Parallel: c.Parallel, SettleTime: c.SettleTime, Logger: c.Logger},
 	}

@@ -190,11 +190,16 @@ func (x *exchange) admit() (fenced bool, err error) {
 	return fenced, nil
 }
 
+// ConnKey is under what the context of a request has its connection, a *wire.Conn if
+// it has no TLS.
+type ConnKey struct{}
+
 func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	conn := http.NewResponseController(w)
 	x := &exchange{g: g, r: r, conn: conn, id: strings.ToUpper(rand.Text()[:16]), begun: time.Now()}
 	x.in = wire.NewIntake(r, conn, g.config.MaxBodyTime, g.metrics.BytesUp)
-	x.w = wire.NewAnswer(w, r, conn, g.config.MaxBodyTime, g.metrics.BytesDown, x.settle)
+	plain, _ := r.Context().Value(ConnKey{}).(*wire.Conn)
+	x.w = wire.NewAnswer(w, r, conn, plain, g.config.MaxBodyTime, g.metrics.BytesDown, x.settle)
 	r.Body = x.in
 	x.w.Header().Set("X-Amz-Request-Id", x.id)
 	return x

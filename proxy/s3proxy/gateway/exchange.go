@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/lane"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
@@ -198,12 +199,18 @@ const bufferSize = 128 << 10
 // stream answers with so many bytes of body.
 func (x *exchange) stream(status int, body io.Reader, size int64) error {
 	x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	x.w.Short(size)
 	x.w.WriteHeader(status)
 	if size == 0 || x.w.Bare() {
 		return nil
 	}
 	buffer := x.g.buffers.Get().(*[]byte)
 	defer x.g.buffers.Put(buffer)
+	if o, ok := body.(*s3store.Object); ok {
+		if direct, ok := o.ReadCloser.(*lane.Body); ok {
+			return x.w.Move(direct, size, *buffer)
+		}
+	}
 	n, err := io.CopyBuffer(struct{ io.Writer }{x.w}, io.LimitReader(body, size), *buffer)
 	if err == nil && n < size {
 		err = io.ErrUnexpectedEOF

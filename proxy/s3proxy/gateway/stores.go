@@ -56,6 +56,7 @@ func (g *Gateway) openStore(bucket string) (*s3store.Store, error) {
 		UploadKey:        g.uploadKey(),
 		// A PUT is a PUT: what a client wants in parts it uploads in parts.
 		PartSize: maxPut,
+		Objects:  g.store,
 	})
 	if err != nil {
 		e := refusal.New(refusal.InvalidBucketName, "The specified bucket is not valid.")

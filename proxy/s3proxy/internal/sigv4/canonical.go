@@ -116,14 +116,19 @@ func (c *claim) canonical(b []byte, r *http.Request, t *target, s spelling) []by
 		}
 		b = append(b, '\n')
 	}
-	b = append(b, '\n')
-	for i, name := range c.signed {
+	b = appendNames(append(b, '\n'), c.signed)
+	return append(append(b, '\n'), c.hashed...)
+}
+
+// appendNames appends the names of headers as SignedHeaders has them.
+func appendNames(b []byte, names []string) []byte {
+	for i, name := range names {
 		if i > 0 {
 			b = append(b, ';')
 		}
 		b = append(b, name...)
 	}
-	return append(append(b, '\n'), c.hashed...)
+	return b
 }
 
 // appendQuery appends the query in order, without the signature itself. A "+"

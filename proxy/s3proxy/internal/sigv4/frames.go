@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"errors"
 	"hash"
 	"io"
@@ -45,15 +44,7 @@ type chain struct {
 
 // follows tells whether a signature is the next one, over a chunk or a trailer.
 func (c *chain) follows(signature []byte, kind, middle string, sum []byte) bool {
-	c.mac.Reset()
-	c.buf = append(append(append(c.buf[:0], kind...), '\n'), c.scope...)
-	c.buf = append(append(c.buf, c.previous...), '\n')
-	c.buf = append(c.buf, middle...)
-	c.buf = hex.AppendEncode(c.buf, sum)
-	c.mac.Write(c.buf)
-	c.buf = hex.AppendEncode(c.buf[:0], c.mac.Sum(c.buf[len(c.buf):]))
-	c.previous = append(c.previous[:0], signature...)
-	return subtle.ConstantTimeCompare(c.buf, signature) == 1
+	return subtle.ConstantTimeCompare(c.next(kind, middle, sum), signature) == 1
 }
 
 // field is a line of a trailer.

@@ -38,7 +38,10 @@ type Config struct {
 }
 
 // Verifier verifies requests. It may be used by many goroutines at once.
-type Verifier struct{ cfg Config }
+type Verifier struct {
+	cfg  Config
+	keys keys // of those that have a secret
+}
 
 // New returns a Verifier.
 func New(cfg Config) *Verifier {
@@ -99,10 +102,12 @@ func (v *Verifier) Verify(r *http.Request) (*Request, error) {
 		return nil, err
 	}
 	secret, known := v.cfg.Secret(c.accessKey)
-	if known = known && secret != ""; !known {
-		secret = "no such key, but the same work"
+	var key []byte
+	if known = known && secret != ""; known {
+		key = v.keys.of(c.accessKey, secret, c.date, v.cfg.Region)
+	} else {
+		key = v.keys.of("", "no such key, but the same work", c.date, v.cfg.Region)
 	}
-	key := signingKey(secret, c.date, v.cfg.Region)
 	matches := c.matches(r, target, key)
 	if !known {
 		return nil, refuse(http.StatusForbidden, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
@@ -199,14 +204,4 @@ func (c *claim) matches(r *http.Request, t *target, key []byte) bool {
 		}
 	}
 	return false
-}
-
-func signingKey(secret, date, region string) []byte {
-	key := []byte("AWS4" + secret)
-	for _, part := range []string{date, region, service, terminator} {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(part))
-		key = mac.Sum(nil)
-	}
-	return key
 }

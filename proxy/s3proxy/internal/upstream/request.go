@@ -8,14 +8,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"hash"
 	"io"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
-	"github.com/minio/minio-go/v7/pkg/signer"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
 )
 
 // Request is one that is yet to be signed.
@@ -48,49 +48,40 @@ func (u *Upstream) Sign(ctx context.Context, q *Request) (*http.Request, error) 
 	}
 	req.Header, req.ContentLength = q.Header, q.Size
 	req.GetBody = nil // it is sent once
-	c := &u.config
 	if q.Object && q.Size > 0 {
 		// In signed chunks, for there are stores (versitygw) that keep what they have
 		// of a body that is not signed when its connection breaks.
 		req.Header.Del("Content-Md5") // it was verified, and is not of the chunks
-		return signer.StreamingSignV4(req, c.AccessKey, c.SecretKey, "", c.Region, q.Size, time.Now().UTC(), hasher{sha256.New()}), nil
+		u.signer.SignStream(req, q.Size, time.Now())
+		return req, nil
 	}
-	if err := load(req); err != nil {
+	hash, err := load(req)
+	if err != nil {
 		return nil, err
 	}
-	return signer.SignV4(*req, c.AccessKey, c.SecretKey, "", c.Region), nil
+	u.signer.Sign(req, hash, time.Now())
+	return req, nil
 }
 
 func (u *Upstream) url(path string) *url.URL {
-	at := &url.URL{Scheme: "http", Host: u.config.Host, Path: path, RawPath: s3utils.EncodePath(path)}
-	if u.config.Secure {
-		at.Scheme = "https"
-	}
-	return at
+	return &url.URL{Scheme: u.scheme(), Host: u.config.Host, Path: path, RawPath: sigv4.EscapePath(path)}
 }
 
-// load takes a document into memory, and says in the header what its hash is.
-func load(req *http.Request) error {
+// load takes a document into memory, and returns its hash.
+func load(req *http.Request) (string, error) {
 	if req.ContentLength > MaxDocument {
-		return ErrTooLarge
+		return "", ErrTooLarge
 	}
 	data := make([]byte, req.ContentLength)
 	if _, err := io.ReadFull(req.Body, data); err != nil {
-		return err
+		return "", err
 	}
 	sum := sha256.Sum256(data)
-	req.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
 	req.Body = http.NoBody
 	if len(data) > 0 {
 		req.Body = io.NopCloser(bytes.NewReader(data))
 		short := md5.Sum(data) //nolint:gosec // see the import
 		req.Header.Set("Content-Md5", base64.StdEncoding.EncodeToString(short[:]))
 	}
-	return nil
+	return hex.EncodeToString(sum[:]), nil
 }
-
-// hasher is a hash as minio-go takes it.
-type hasher struct{ hash.Hash }
-
-// Close does nothing.
-func (hasher) Close() {}

@@ -2,8 +2,10 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -11,6 +13,9 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/lane"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
 )
 
 // Config is where the store is, and who the proxy is there.
@@ -39,11 +44,17 @@ type Upstream struct {
 
 	config  Config
 	metrics Metrics
+	signer  *sigv4.Signer
+	lanes   *lane.Pool
 }
 
 // New returns the way to a store. It asks nothing of it yet.
 func New(c Config, m Metrics) (*Upstream, error) {
-	u := &Upstream{config: c, metrics: m}
+	u := &Upstream{
+		config: c, metrics: m,
+		signer: &sigv4.Signer{AccessKey: c.AccessKey, SecretKey: c.SecretKey, Region: c.Region},
+		lanes:  lane.New(lanes(c)),
+	}
 	client, err := minio.New(c.Host, &minio.Options{
 		Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""),
 		// Not even if it is: minio-go leaves payloads unsigned over TLS, and there
@@ -62,6 +73,36 @@ func New(c Config, m Metrics) (*Upstream, error) {
 	return u, nil
 }
 
+// lanes are connections beside those of the transport, with the same settings.
+func lanes(c Config) lane.Config {
+	t := c.Transport
+	l := lane.Config{
+		Addr: c.Host, Dial: t.DialContext, HandshakeTimeout: t.TLSHandshakeTimeout, ResponseTimeout: t.ResponseHeaderTimeout,
+		IdleTimeout: t.IdleConnTimeout, MaxIdle: t.MaxIdleConnsPerHost,
+	}
+	if l.Dial == nil {
+		l.Dial = new(net.Dialer).DialContext
+	}
+	if host, port, err := net.SplitHostPort(c.Host); !c.Secure && (err != nil || port == "") {
+		l.Addr = net.JoinHostPort(strings.Trim(c.Host, "[]"), "80")
+	} else if err != nil || port == "" {
+		l.Addr = net.JoinHostPort(strings.Trim(c.Host, "[]"), "443")
+	} else {
+		l.Addr = net.JoinHostPort(host, port)
+	}
+	if c.Secure {
+		l.TLS = t.TLSClientConfig.Clone()
+		if l.TLS == nil {
+			l.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		l.TLS.NextProtos = []string{"http/1.1"}
+		if l.TLS.ServerName == "" {
+			l.TLS.ServerName, _, _ = net.SplitHostPort(l.Addr)
+		}
+	}
+	return l
+}
+
 // RoundTrip sends a request that is signed already, over TLS where the store has
 // it.
 func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -71,9 +112,7 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		at.Scheme = "https"
 		r.URL = &at
 	}
-	begun := time.Now()
-	res, err := u.config.Transport.RoundTrip(r)
-	u.metrics.Seconds.WithLabelValues(r.Method).Observe(time.Since(begun).Seconds())
+	res, err := u.observed(r, func() (*http.Response, error) { return u.config.Transport.RoundTrip(r) })
 	// A claim is one write of a mark, by package s3store.
 	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/.fence/marks/") {
 		result := "failed"
@@ -89,8 +128,27 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
+// observed sends a request, and notes how long the store took until it began to
+// answer.
+func (u *Upstream) observed(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+	begun := time.Now()
+	res, err := send()
+	u.metrics.Seconds.WithLabelValues(r.Method).Observe(time.Since(begun).Seconds())
+	return res, err
+}
+
 // Rest closes the connections that nobody uses.
-func (u *Upstream) Rest() { u.config.Transport.CloseIdleConnections() }
+func (u *Upstream) Rest() {
+	u.config.Transport.CloseIdleConnections()
+	u.lanes.CloseIdle()
+}
+
+func (u *Upstream) scheme() string {
+	if u.config.Secure {
+		return "https"
+	}
+	return "http"
+}
 
 // Probe asks the store for anything, and returns nil if it answers.
 func (u *Upstream) Probe(ctx context.Context) error {

@@ -12,6 +12,7 @@ type Answer struct {
 	http.ResponseWriter
 
 	conn  *http.ResponseController
+	plain *Conn // of the client; nil: it has TLS
 	limit time.Duration
 	count prometheus.Counter
 
@@ -22,10 +23,10 @@ type Answer struct {
 }
 
 // NewAnswer returns the answer to a request on a connection that may make no
-// progress for limit. Its bytes are counted. Before is called just before the
-// header is sent.
-func NewAnswer(w http.ResponseWriter, r *http.Request, conn *http.ResponseController, limit time.Duration, count prometheus.Counter, before func()) *Answer {
-	return &Answer{ResponseWriter: w, conn: conn, limit: limit, count: count, before: before, bare: r.Method == http.MethodHead}
+// progress for limit; plain is the same, or nil if it has TLS. Its bytes are
+// counted. Before is called just before the header is sent.
+func NewAnswer(w http.ResponseWriter, r *http.Request, conn *http.ResponseController, plain *Conn, limit time.Duration, count prometheus.Counter, before func()) *Answer {
+	return &Answer{ResponseWriter: w, conn: conn, plain: plain, limit: limit, count: count, before: before, bare: r.Method == http.MethodHead}
 }
 
 // Status is that of the answer, 0 until its header was sent.
@@ -66,10 +67,21 @@ func (a *Answer) extend() {
 	}
 }
 
+// Short says that no more than size bytes of body are to come, and all of them at
+// once: they go out together with the header.
+func (a *Answer) Short(size int64) {
+	if a.plain != nil && size <= fewBytes {
+		a.plain.Hold()
+	}
+}
+
 // Flush sends what was written so far.
 func (a *Answer) Flush() {
 	a.WriteHeader(http.StatusOK)
 	_ = a.conn.Flush()
+	if a.plain != nil {
+		a.plain.Release()
+	}
 }
 
 // Unwrap is for http.ResponseController.

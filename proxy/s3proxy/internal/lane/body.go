@@ -1,0 +1,101 @@
+package lane
+
+import (
+	"io"
+	"net"
+	"net/http"
+)
+
+// Body is that of an answer. It is read by one goroutine, and closed. The connection
+// is used again if it was read to its end.
+//
+// Its bytes come from the connection itself, if Direct says so.
+type Body struct {
+	pool *Pool
+	conn *conn
+	stop func() bool // what ends it with the request's context
+	left int64       // of a body whose length is known, else -1
+	src  io.ReadCloser
+	keep bool // the connection may be used again
+	done bool
+	err  error
+}
+
+func newBody(p *Pool, c *conn, res *http.Response, stop func() bool) *Body {
+	b := &Body{pool: p, conn: c, stop: stop, left: -1, src: res.Body, keep: !res.Close}
+	if res.ContentLength >= 0 && len(res.TransferEncoding) == 0 {
+		b.left = res.ContentLength
+	}
+	if res.Body == http.NoBody {
+		b.left = 0
+	}
+	if b.left == 0 {
+		b.end(io.EOF)
+	}
+	return b
+}
+
+// Read reads on.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.done {
+		return 0, b.err
+	}
+	if b.left < 0 {
+		n, err := b.src.Read(p)
+		if err != nil {
+			b.end(err)
+		}
+		return n, err
+	}
+	n, err := b.conn.r.Read(p[:min(int64(len(p)), b.left)])
+	return n, b.took(int64(n), err)
+}
+
+// took counts what was read of a body whose length is known.
+func (b *Body) took(n int64, err error) error {
+	b.left -= n
+	if b.left == 0 {
+		b.end(io.EOF)
+		return nil
+	}
+	if err != nil {
+		b.end(unexpected(err))
+		return b.err
+	}
+	return nil
+}
+
+// end gives the connection back if all was read, or closes it.
+func (b *Body) end(err error) {
+	if b.done {
+		return
+	}
+	b.done, b.err = true, err
+	if in := b.stop(); in && err == io.EOF && b.keep && b.conn.r.Buffered() == 0 { //nolint:errorlint // as Read returns it
+		b.pool.put(b.conn)
+		return
+	}
+	b.conn.Close()
+}
+
+// Close ends it.
+func (b *Body) Close() error {
+	b.end(net.ErrClosed)
+	return nil
+}
+
+// Direct returns what to read next so many bytes from, at most n, if that is the
+// socket itself: the kernel can move them to another. Tell Took how many were read.
+// It returns nil where there is no such thing, with TLS or chunks; or as long as
+// there are bytes in the buffer, which have to be Read first.
+func (b *Body) Direct(n int64) *io.LimitedReader {
+	socket, ok := b.conn.Conn.(*net.TCPConn)
+	if !ok || b.done || b.left < 0 || b.conn.r.Buffered() > 0 {
+		return nil
+	}
+	return &io.LimitedReader{R: socket, N: min(n, b.left)}
+}
+
+// Took counts n bytes that were read from what Direct returned, which ended with err,
+// that of reading them.
+func (b *Body) Took(n int64, err error) error { return b.took(n, err) }

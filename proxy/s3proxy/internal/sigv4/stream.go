@@ -1,0 +1,125 @@
+package sigv4
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// ChunkSize is the size in bytes of the chunks that SignStream makes.
+const ChunkSize = 64 << 10
+
+// frontSize is what may stand in front of a chunk: "10000;chunk-signature=" and 64
+// digits, with the line end.
+const frontSize = 5 + len(signatureOption) + 64 + 2
+
+// chunkFrame is what is around a chunk besides the digits of its size.
+const chunkFrame = int64(len(signatureOption) + 64 + 2 + 2)
+
+// SignStream signs a request that is sent at that time, with a body of size bytes,
+// more than 0, of which nothing is known before it is read. It goes in signed
+// chunks: so the store sees when a byte of it was changed, or the last one is
+// missing. Body and ContentLength of the request are made those of the chunks; the
+// body may be closed while it is read.
+func (s *Signer) SignStream(r *http.Request, size int64, at time.Time) {
+	r.ContentLength = streamLength(size)
+	r.Header["X-Amz-Decoded-Content-Length"] = []string{strconv.FormatInt(size, 10)}
+	encoding := "aws-chunked" // which the store takes off
+	if other := ContentEncoding(r.Header); other != "" {
+		encoding += "," + other
+	}
+	r.Header["Content-Encoding"] = []string{encoding}
+	chain := s.sign(r, signedChunks, at)
+	chain.mac = hmac.New(sha256.New, chain.key)
+	r.Body = &chunks{
+		src: r.Body, chain: chain, sum: sha256.New(), left: size,
+		buf: make([]byte, frontSize+int(min(size, ChunkSize))+2),
+	}
+	r.GetBody = nil
+}
+
+// streamLength is the length of a body of size bytes in chunks.
+func streamLength(size int64) int64 {
+	length := size/ChunkSize*(5+chunkFrame+ChunkSize) + 1 + chunkFrame
+	if rest := size % ChunkSize; rest > 0 {
+		length += int64(len(strconv.FormatInt(rest, 16))) + chunkFrame + rest
+	}
+	return length
+}
+
+// chunks is a body in signed chunks.
+type chunks struct {
+	src   io.ReadCloser
+	chain *chain
+	sum   hash.Hash
+	left  int64  // bytes of src
+	buf   []byte // a chunk
+	out   []byte // what of it has not been read yet
+	ended bool   // the last chunk is in out
+	err   error
+}
+
+var errShort = errors.New("body is shorter than was said")
+
+// Read hands out the next bytes.
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(c.out) == 0 {
+		if c.err == nil {
+			c.err = c.fill()
+		}
+		if c.err != nil {
+			return 0, c.err
+		}
+	}
+	n := copy(p, c.out)
+	c.out = c.out[n:]
+	return n, nil
+}
+
+// fill makes the next chunk.
+func (c *chunks) fill() error {
+	if c.ended {
+		return io.EOF
+	}
+	n := int(min(c.left, ChunkSize))
+	if _, err := io.ReadFull(c.src, c.buf[frontSize:frontSize+n]); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return errShort
+		}
+		return err
+	}
+	c.left -= int64(n)
+	c.ended = n == 0 // nothing is left, and this is the chunk that says so
+	c.sum.Reset()
+	c.sum.Write(c.buf[frontSize : frontSize+n])
+	signature := c.chain.next("AWS4-HMAC-SHA256-PAYLOAD", emptyHash+"\n", c.sum.Sum(nil))
+	digits := strconv.AppendInt(make([]byte, 0, 8), int64(n), 16)
+	begin := frontSize - (len(digits) + len(signatureOption) + 2*sha256.Size + 2)
+	b := append(append(c.buf[begin:begin], digits...), signatureOption...)
+	_ = append(append(b, signature...), "\r\n"...)
+	copy(c.buf[frontSize+n:], "\r\n")
+	c.out = c.buf[begin : frontSize+n+2]
+	return nil
+}
+
+// Close closes what the body is read from.
+func (c *chunks) Close() error { return c.src.Close() }
+
+// next returns the next signature, over a chunk or a trailer.
+func (c *chain) next(kind, middle string, sum []byte) []byte {
+	c.mac.Reset()
+	c.buf = append(append(append(c.buf[:0], kind...), '\n'), c.scope...)
+	c.buf = append(append(c.buf, c.previous...), '\n')
+	c.buf = append(c.buf, middle...)
+	c.buf = hex.AppendEncode(c.buf, sum)
+	c.mac.Write(c.buf)
+	c.buf = hex.AppendEncode(c.buf[:0], c.mac.Sum(c.buf[len(c.buf):]))
+	c.previous = append(c.previous[:0], c.buf...)
+	return c.buf
+}
