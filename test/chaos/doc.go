@@ -17,8 +17,17 @@
 //
 // A run proves something only if its control group (TestControlGroup: the same
 // with ways that are no fence) and the holes that are planted (TestPlantedBugs)
-// show violations. Reports, histories, logs and the pictures of registers that
-// are not linearizable are in .bin/chaos.
+// show violations. Their reports, for people and as JSON, are in .bin/chaos,
+// written anew after every round, so that they are there however a run ends; an
+// interrupt ends it after the round that it is in. Below _artifacts are the logs
+// of the proxies and, of the rounds in which something was found, the histories
+// and the pictures of registers that are not linearizable.
+//
+// A run is rounds of less than a minute, so that a long one needs no more memory
+// or room than a short one. In every other one Postgres has a synchronous standby
+// that is promoted. An asynchronous one is not: it loses what was acknowledged, as
+// docs/guarantees.md says. Where nothing can be mounted no disk is full, and the
+// report says so; the same seed has the same faults only where the same can be.
 //
 // To add a way in: implement ways.Way and ways.Tenure, put it into the table in
 // ways/open.go and into the plans of run_test.go, and plant a hole for it in
