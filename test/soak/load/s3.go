@@ -60,6 +60,9 @@ func (u upload) run(dice *rand.Rand, finish bool) error {
 	return u.complete(id, part)
 }
 
+// uploadKey is what all processes seal uploads with.
+var uploadKey = []byte("a key of thirty-two bytes of ours")
+
 type s3StoreWay struct {
 	store *s3store.Store
 	end   func()
@@ -70,7 +73,7 @@ func openS3Store(_ context.Context, job Job) (way, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := s3store.New(client, s3store.Config{Bucket: job.S3.Name})
+	store, err := s3store.New(client, s3store.Config{Bucket: job.S3.Name, UploadKey: uploadKey})
 	if err != nil {
 		return nil, err
 	}
