@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks/etcdlock"
+	"github.com/fenceproxy/fenceproxy/test/bench/bed"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
@@ -24,10 +25,10 @@ func etcdFamily() *family {
 	e := &etcdBench{}
 	return &family{
 		name: "etcd",
-		start: func(b *bed) string {
+		start: func(b *bed.Bed) string {
 			e.endpoints = testenv.StartEtcd(b, testenv.EtcdConfig{}).Endpoints()
 			status, err := e.client(b).Status(b.Context(), e.endpoints[0])
-			b.must(err)
+			b.Must(err)
 			return "etcd " + status.Version + " without fsync"
 		},
 		requests: e.requests.Load,
@@ -38,12 +39,12 @@ func etcdFamily() *family {
 	}
 }
 
-func (e *etcdBench) client(b *bed) *clientv3.Client {
+func (e *etcdBench) client(b *bed.Bed) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: e.endpoints, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(e.unary), grpc.WithChainStreamInterceptor(e.stream)},
 	})
-	b.must(err)
+	b.Must(err)
 	b.Cleanup(func() { client.Close() })
 	return client
 }
@@ -70,34 +71,34 @@ func (s countedStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-func (e *etcdBench) locker(b *bed) *etcdlock.Locker {
+func (e *etcdBench) locker(b *bed.Bed) *etcdlock.Locker {
 	locker, err := etcdlock.New(e.client(b), etcdlock.Config{TTL: ttl})
-	b.must(err)
+	b.Must(err)
 	b.Cleanup(func() { locker.Close() })
 	return locker
 }
 
-func (e *etcdBench) joinOurs(b *bed, resource string) contender {
+func (e *etcdBench) joinOurs(b *bed.Bed, resource string) contender {
 	return joinLocker(e.locker(b), resource)
 }
 
-func (e *etcdBench) holdOurs(b *bed) func(ctx context.Context, n int) error {
+func (e *etcdBench) holdOurs(b *bed.Bed) func(ctx context.Context, n int) error {
 	return holdLocker(e.locker(b))
 }
 
-func (e *etcdBench) session(b *bed) *concurrency.Session {
+func (e *etcdBench) session(b *bed.Bed) *concurrency.Session {
 	session, err := concurrency.NewSession(e.client(b), concurrency.WithTTL(int(ttl/time.Second)))
-	b.must(err)
+	b.Must(err)
 	b.Cleanup(func() { session.Close() })
 	return session
 }
 
-func (e *etcdBench) joinMutex(b *bed, resource string) contender {
+func (e *etcdBench) joinMutex(b *bed.Bed, resource string) contender {
 	mutex := concurrency.NewMutex(e.session(b), "mutex/"+resource)
 	return contender{mutex.Lock, mutex.Unlock}
 }
 
-func (e *etcdBench) holdMutex(b *bed) func(ctx context.Context, n int) error {
+func (e *etcdBench) holdMutex(b *bed.Bed) func(ctx context.Context, n int) error {
 	session := e.session(b)
 	return func(ctx context.Context, n int) error {
 		return concurrency.NewMutex(session, fmt.Sprintf("mutex/held-%d", n)).Lock(ctx)

@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/test/bench/bed"
+	"github.com/fenceproxy/fenceproxy/test/bench/turns"
 )
 
 // patience is for what would else never end.
@@ -26,9 +29,9 @@ type contender struct {
 type rival struct {
 	name string
 	// join opens a client, and returns a contender for resource.
-	join func(b *bed, resource string) contender
+	join func(b *bed.Bed, resource string) contender
 	// hold opens one client, and returns what acquires the n-th lock with it.
-	hold func(b *bed) func(ctx context.Context, n int) error
+	hold func(b *bed.Bed) func(ctx context.Context, n int) error
 }
 
 // family is a lock service with the locks that use it.
@@ -36,8 +39,7 @@ type family struct {
 	name   string
 	rivals []rival
 	// start starts the server, and returns what it is.
-	start    func(b *bed) string
-	about    string
+	start    func(b *bed.Bed) string
 	requests func() int64 // so far
 	used     int          // resources
 }
@@ -51,7 +53,6 @@ type sample struct {
 
 // result is all that was measured of a rival.
 type result struct {
-	family     *family
 	name       string
 	samples    map[int][]sample // by contenders
 	goroutines int
@@ -59,32 +60,30 @@ type result struct {
 }
 
 func (f *family) measure(ctx context.Context, p plan) ([]*result, error) {
-	var results []*result
+	var measured []*result
 	for _, r := range f.rivals {
-		if p.only.MatchString(r.name) {
-			results = append(results, &result{family: f, name: r.name, samples: map[int][]sample{}})
-		}
+		measured = append(measured, &result{name: r.name, samples: map[int][]sample{}})
 	}
 	for round := range p.rounds {
 		for _, n := range append([]int{1}, p.contenders...) {
-			for _, res := range results {
+			for _, res := range measured {
 				s, err := f.contest(ctx, p, f.rival(res.name), n)
 				if err != nil {
 					return nil, fmt.Errorf("%s, %d contenders: %w", res.name, n, err)
 				}
 				res.samples[n] = append(res.samples[n], s)
-				say("round %d/%d  %-22s %2d contenders  p50 %v  p99 %v", round+1, p.rounds, res.name, n,
-					percentile(s.handovers, 50), percentile(s.handovers, 99))
+				bed.Say("round %d/%d  %-22s %2d contenders  p50 %v  p99 %v", round+1, p.rounds, res.name, n,
+					turns.Percentile(s.handovers, 50), turns.Percentile(s.handovers, 99))
 			}
 		}
 	}
-	for _, res := range results {
+	for _, res := range measured {
 		if err := f.rest(ctx, p, f.rival(res.name), res); err != nil {
 			return nil, fmt.Errorf("%s, %d locks: %w", res.name, p.held, err)
 		}
-		say("%-22s %d held: %d goroutines, %.1f requests/s", res.name, p.held, res.goroutines, res.resting)
+		bed.Say("%-22s %d held: %d goroutines, %.1f requests/s", res.name, p.held, res.goroutines, res.resting)
 	}
-	return results, nil
+	return measured, nil
 }
 
 func (f *family) rival(name string) rival {
@@ -97,7 +96,7 @@ func (f *family) contest(ctx context.Context, p plan, r rival, n int) (s sample,
 	defer cancel()
 	f.used++
 	resource := fmt.Sprintf("contest-%d", f.used)
-	err = newBed().part(func(b *bed) error {
+	err = bed.Run(ctx, func(b *bed.Bed) error {
 		var contenders []contender
 		for range n {
 			contenders = append(contenders, r.join(b, resource))
@@ -180,7 +179,7 @@ func pause(d, less time.Duration) {
 
 // rest holds many locks with one client, and does nothing.
 func (f *family) rest(ctx context.Context, p plan, r rival, res *result) error {
-	return newBed().part(func(b *bed) error {
+	return bed.Run(ctx, func(b *bed.Bed) error {
 		acquire := r.hold(b)
 		if err := acquire(ctx, 0); err != nil {
 			return err
@@ -206,13 +205,4 @@ func (f *family) rest(ctx context.Context, p plan, r rival, res *result) error {
 		res.resting = float64(f.requests()-sent) / time.Since(since).Seconds()
 		return nil
 	})
-}
-
-// percentile is of values in any order.
-func percentile(values []time.Duration, p int) time.Duration {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[(len(sorted)-1)*p/100]
 }

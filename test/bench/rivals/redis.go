@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
 	ours "github.com/fenceproxy/fenceproxy/locks/redislock"
+	"github.com/fenceproxy/fenceproxy/test/bench/bed"
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	goredis "github.com/redis/go-redis/v9"
@@ -26,10 +27,10 @@ func redisFamily() *family {
 	r := &redisBench{}
 	return &family{
 		name: "Redis",
-		start: func(b *bed) string {
+		start: func(b *bed.Bed) string {
 			r.addr = testenv.StartRedis(b, testenv.RedisConfig{}).Addr()
 			info, err := r.client(b).InfoMap(b.Context(), "server").Result()
-			b.must(err)
+			b.Must(err)
 			return "Redis " + info["Server"]["redis_version"] + " without persistence"
 		},
 		requests: r.requests.Load,
@@ -38,12 +39,12 @@ func redisFamily() *family {
 			{"redsync", r.joinRedsync, r.holdRedsync},
 			{
 				"bsm/redislock, 5 ms",
-				func(b *bed, resource string) contender { return r.joinBSM(b, resource, 5*time.Millisecond) },
+				func(b *bed.Bed, resource string) contender { return r.joinBSM(b, resource, 5*time.Millisecond) },
 				r.holdBSM,
 			},
 			{
 				"bsm/redislock, 100 ms",
-				func(b *bed, resource string) contender { return r.joinBSM(b, resource, 100*time.Millisecond) },
+				func(b *bed.Bed, resource string) contender { return r.joinBSM(b, resource, 100*time.Millisecond) },
 				r.holdBSM,
 			},
 		},
@@ -51,7 +52,7 @@ func redisFamily() *family {
 }
 
 // client is the same for all.
-func (r *redisBench) client(b *bed) *goredis.Client {
+func (r *redisBench) client(b *bed.Bed) *goredis.Client {
 	client := goredis.NewClient(&goredis.Options{Addr: r.addr, ContextTimeoutEnabled: true})
 	client.AddHook(r)
 	b.Cleanup(func() { client.Close() })
@@ -77,18 +78,18 @@ func (r *redisBench) ProcessPipelineHook(next goredis.ProcessPipelineHook) gored
 	}
 }
 
-func (r *redisBench) locker(b *bed) *ours.Locker {
+func (r *redisBench) locker(b *bed.Bed) *ours.Locker {
 	locker, err := ours.New(r.client(b), ours.Config{Issuer: "bench", TTL: ttl})
-	b.must(err)
+	b.Must(err)
 	b.Cleanup(func() { locker.Close() })
 	return locker
 }
 
-func (r *redisBench) joinOurs(b *bed, resource string) contender {
+func (r *redisBench) joinOurs(b *bed.Bed, resource string) contender {
 	return joinLocker(r.locker(b), resource)
 }
 
-func (r *redisBench) holdOurs(b *bed) func(ctx context.Context, n int) error {
+func (r *redisBench) holdOurs(b *bed.Bed) func(ctx context.Context, n int) error {
 	return holdLocker(r.locker(b))
 }
 
@@ -108,7 +109,7 @@ func holdLocker(locker locks.Locker) func(ctx context.Context, n int) error {
 	}
 }
 
-func (r *redisBench) joinRedsync(b *bed, resource string) contender {
+func (r *redisBench) joinRedsync(b *bed.Bed, resource string) contender {
 	// Its delays are the default ones, 50 to 250 ms; it does not give up.
 	mutex := redsync.New(redsyncredis.NewPool(r.client(b))).
 		NewMutex("redsync:"+resource, redsync.WithExpiry(ttl), redsync.WithTries(1<<30))
@@ -118,14 +119,14 @@ func (r *redisBench) joinRedsync(b *bed, resource string) contender {
 	}
 }
 
-func (r *redisBench) holdRedsync(b *bed) func(ctx context.Context, n int) error {
+func (r *redisBench) holdRedsync(b *bed.Bed) func(ctx context.Context, n int) error {
 	rs := redsync.New(redsyncredis.NewPool(r.client(b)))
 	return func(ctx context.Context, n int) error {
 		return rs.NewMutex(fmt.Sprintf("redsync:held-%d", n), redsync.WithExpiry(patience)).LockContext(ctx)
 	}
 }
 
-func (r *redisBench) joinBSM(b *bed, resource string, poll time.Duration) contender {
+func (r *redisBench) joinBSM(b *bed.Bed, resource string, poll time.Duration) contender {
 	client := redislock.New(r.client(b))
 	options := &redislock.Options{RetryStrategy: redislock.LinearBackoff(poll)}
 	key := fmt.Sprintf("bsm-%v:%s", poll, resource)
@@ -136,7 +137,7 @@ func (r *redisBench) joinBSM(b *bed, resource string, poll time.Duration) conten
 	}
 }
 
-func (r *redisBench) holdBSM(b *bed) func(ctx context.Context, n int) error {
+func (r *redisBench) holdBSM(b *bed.Bed) func(ctx context.Context, n int) error {
 	client := redislock.New(r.client(b))
 	prefix := "bsm:" + locks.NewID() + ":"
 	return func(ctx context.Context, n int) error {

@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks/zklock"
+	"github.com/fenceproxy/fenceproxy/test/bench/bed"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -22,7 +23,7 @@ func zookeeperFamily() *family {
 	z := &zookeeperBench{}
 	return &family{
 		name: "ZooKeeper",
-		start: func(b *bed) string {
+		start: func(b *bed.Bed) string {
 			server := testenv.StartZooKeeper(b, testenv.ZooKeeperConfig{})
 			z.addr, z.packets = server.Addr(), func() int64 { return int64(server.Packets(b)) }
 			return "ZooKeeper " + z.version(b) + " without forceSync"
@@ -36,37 +37,37 @@ func zookeeperFamily() *family {
 }
 
 // version asks with the four letters that ZooKeeper answers.
-func (z *zookeeperBench) version(b *bed) string {
+func (z *zookeeperBench) version(b *bed.Bed) string {
 	conn, err := net.Dial("tcp", z.addr)
-	b.must(err)
+	b.Must(err)
 	defer conn.Close()
 	_, err = conn.Write([]byte("srvr"))
-	b.must(err)
+	b.Must(err)
 	answer, err := io.ReadAll(conn)
-	b.must(err)
+	b.Must(err)
 	_, rest, _ := strings.Cut(string(answer), "version: ")
 	version, _, _ := strings.Cut(rest, "-")
 	return version
 }
 
-func (z *zookeeperBench) locker(b *bed) *zklock.Locker {
+func (z *zookeeperBench) locker(b *bed.Bed) *zklock.Locker {
 	locker, err := zklock.New(zklock.Dial{Servers: []string{z.addr}}, zklock.Config{TTL: ttl})
-	b.must(err)
+	b.Must(err)
 	b.Cleanup(func() { locker.Close() })
 	return locker
 }
 
-func (z *zookeeperBench) joinOurs(b *bed, resource string) contender {
+func (z *zookeeperBench) joinOurs(b *bed.Bed, resource string) contender {
 	return joinLocker(z.locker(b), resource)
 }
 
-func (z *zookeeperBench) holdOurs(b *bed) func(ctx context.Context, n int) error {
+func (z *zookeeperBench) holdOurs(b *bed.Bed) func(ctx context.Context, n int) error {
 	return holdLocker(z.locker(b))
 }
 
-func (z *zookeeperBench) conn(b *bed) *zk.Conn {
+func (z *zookeeperBench) conn(b *bed.Bed) *zk.Conn {
 	conn, _, err := zk.Connect([]string{z.addr}, ttl, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
-	b.must(err)
+	b.Must(err)
 	b.Cleanup(conn.Close)
 	return conn
 }
@@ -75,7 +76,7 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-func (z *zookeeperBench) joinLock(b *bed, resource string) contender {
+func (z *zookeeperBench) joinLock(b *bed.Bed, resource string) contender {
 	lock := zk.NewLock(z.conn(b), "/zk.Lock/"+resource, zk.WorldACL(zk.PermAll))
 	return contender{
 		func(context.Context) error { return lock.Lock() },
@@ -83,7 +84,7 @@ func (z *zookeeperBench) joinLock(b *bed, resource string) contender {
 	}
 }
 
-func (z *zookeeperBench) holdLock(b *bed) func(ctx context.Context, n int) error {
+func (z *zookeeperBench) holdLock(b *bed.Bed) func(ctx context.Context, n int) error {
 	conn := z.conn(b)
 	return func(_ context.Context, n int) error {
 		return zk.NewLock(conn, fmt.Sprintf("/zk.Lock/held-%d", n), zk.WorldACL(zk.PermAll)).Lock()

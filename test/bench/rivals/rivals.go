@@ -1,5 +1,5 @@
-// Command rivals measures the locks of this project beside those of others, each
-// service's on one server, and prints one table in Markdown.
+// Package rivals measures the locks of this project beside those of others, each
+// service's on one server.
 //
 //	alone      acquire and release while nobody else is there
 //	contended  N contenders, each with a client of its own, that hold the lock for
@@ -18,16 +18,15 @@
 // rounds. A request is one that the client sends and waits for, or a message on a
 // stream; a pipeline is one. ZooKeeper counts them itself, with the pings of all
 // sessions.
-package main
+package rivals
 
 import (
-	"context"
-	"flag"
 	"fmt"
-	"os"
-	"regexp"
-	"slices"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/test/bench/bed"
+	"github.com/fenceproxy/fenceproxy/test/bench/results"
+	"github.com/fenceproxy/fenceproxy/test/bench/scene"
 )
 
 // plan is how much to measure.
@@ -38,58 +37,37 @@ type plan struct {
 	contenders  []int
 	held        int
 	rest        time.Duration // for how long locks are held
-	only        *regexp.Regexp
 	hold, away  time.Duration
 	warmUpAlone int
 }
 
 var (
-	full  = plan{rounds: 3, alone: 2000, grants: 300, held: 1000, rest: ttl, warmUpAlone: 200}
-	quick = plan{rounds: 1, alone: 300, grants: 100, held: 1000, rest: ttl / 2, warmUpAlone: 50}
+	full  = plan{rounds: 5, alone: 2000, grants: 300, held: 1000, rest: ttl, warmUpAlone: 200}
+	quick = plan{rounds: 1, alone: 300, grants: 100, held: 100, rest: ttl / 2, warmUpAlone: 50}
 )
 
-func main() {
-	short := flag.Bool("quick", false, "one short round")
-	only := flag.String("only", "", "only the locks whose name matches this regular expression")
-	rounds := flag.Int("rounds", 0, "how many rounds (default 3)")
-	flag.Parse()
+// Run measures all of them. It returns the rows alone, contended and held, and the
+// versions of the servers and of the clients.
+func Run(b *bed.Bed, short bool) (rows []results.Row, of []string, err error) {
 	p := full
-	if *short {
+	if short {
 		p = quick
 	}
-	if *rounds > 0 {
-		p.rounds = *rounds
-	}
 	p.contenders, p.hold, p.away = []int{2, 10, 50}, 5*time.Millisecond, 2*time.Millisecond
-	p.only = regexp.MustCompile(*only)
-	if err := run(context.Background(), p); err != nil {
-		fmt.Fprintln(os.Stderr, "rivals:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, p plan) (err error) {
-	bed := newBed()
-	defer bed.end()
-	defer bed.recovered(&err)
-	before := load()
-	var results []*result
+	var all []*result
 	for _, f := range []*family{redisFamily(), etcdFamily(), zookeeperFamily()} {
-		if !slices.ContainsFunc(f.rivals, func(r rival) bool { return p.only.MatchString(r.name) }) {
-			continue
-		}
-		f.about = f.start(bed)
-		measured, err := f.measure(ctx, p)
+		of = append(of, f.start(b))
+		measured, err := f.measure(b.Context(), p)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return nil, nil, fmt.Errorf("%s: %w", f.name, err)
 		}
-		results = append(results, measured...)
+		all = append(all, measured...)
 	}
-	printAll(os.Stdout, p, before, results)
-	return nil
-}
-
-// say tells on stderr how far it is.
-func say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+	for _, module := range []string{
+		"github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9",
+		"go.etcd.io/etcd/client/v3", "github.com/go-zookeeper/zk",
+	} {
+		of = append(of, scene.Module(module))
+	}
+	return rowsOf(p, all), of, nil
 }
