@@ -83,7 +83,7 @@ func Pgbench(ctx context.Context, door Door, turn time.Duration, args ...string)
 	}
 	defer os.RemoveAll(dir)
 	out, client, err := pgbench(ctx, door, append([]string{
-		"-n", "-M", "prepared", "-j", "1", "-T", strconv.Itoa(max(1, int(turn.Seconds()))), "-l", "--log-prefix", filepath.Join(dir, "log"),
+		"-n", "-M", "prepared", "-j", "1", "-T", seconds(turn), "-l", "--log-prefix", filepath.Join(dir, "log"),
 	}, args...)...)
 	if err != nil {
 		return turns.Done{}, err
@@ -160,3 +160,7 @@ func pgbenchTimes(dir string) ([]time.Duration, error) {
 	}
 	return times, nil
 }
+
+// seconds are what pgbench may take, its logins included: whole ones, and enough
+// of them for a machine that does other work too.
+func seconds(turn time.Duration) string { return strconv.Itoa(max(2, int(turn.Seconds()))) }
