@@ -1,6 +1,7 @@
-// Package sigv4 verifies that a request to S3 comes from whom it says.
+// Package sigv4 verifies that a request to S3 comes from whom it says, and signs
+// requests to a store.
 //
-// It is the server's half of AWS Signature Version 4 as S3 uses it: in the
+// [Verifier] is the server's half of AWS Signature Version 4 as S3 uses it: in the
 // Authorization header or in the query (presigned), over a payload that is
 // hashed, left unsigned, or sent in signed or unsigned chunks with or without a
 // trailer. [Verifier.Verify] decides on the head of a request and reads nothing
@@ -10,6 +11,9 @@
 //	              │                     │                    │
 //	              ▼                     ▼                    ▼
 //	           *Error                *Error               *Error     what S3 would answer
+//
+// [Signer] is the client's half, for a header over a payload whose hash is known, or
+// over one in signed chunks.
 //
 // # Guaranteed
 //
