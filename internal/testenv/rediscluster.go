@@ -73,7 +73,7 @@ func (s *RedisServer) set(name, value string) error {
 	return s.ask(func(client *goredis.Client) error {
 		if name == "replicaof" { // is a command of its own
 			host, port, _ := strings.Cut(value, " ")
-			return client.SlaveOf(context.Background(), host, port).Err()
+			return client.Do(context.Background(), "REPLICAOF", host, port).Err()
 		}
 		return client.ConfigSet(context.Background(), name, value).Err()
 	})
