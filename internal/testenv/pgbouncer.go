@@ -85,6 +85,7 @@ auth_file = %s
 pool_mode = %s
 max_client_conn = 300
 default_pool_size = 50
+server_login_retry = 1
 ignore_startup_parameters = extra_float_digits
 `, host, serverPort, u.User.Username(), port, users, mode),
 	} {

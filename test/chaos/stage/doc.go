@@ -1,7 +1,10 @@
 // Package stage is the servers, proxies, links and worker processes of a chaos run.
 //
 //	worker ─┬─ link ──────────────────────────── Postgres
-//	        ├─ link ── fenceproxy serve ── link ─┘
+//	        ├─ link ── fenceproxy serve ── link ─┤
+//	        ├─ TLS, link ── fenceproxy ──── link ─┤
+//	        ├─ link ── fenceproxy ── PgBouncer ──┤
+//	        ├─ link ── PgBouncer ── fenceproxy ──┘
 //	        ├─ link ── versitygw
 //	        └─ link ── etcd, Redis, ZooKeeper
 //

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"net/url"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -42,13 +43,42 @@ func (s *Stage) postgres() {
 	if s.cannotFill == nil {
 		s.catalog = append(s.catalog, nemesis.DiskFull(database, s.pg, 4))
 	}
-	for i, wait := range []string{"30ms", "2s"} {
-		p := s.postgresProxy(i+1, s.linkToPrimary("proxy–Postgres", 1).Addr(), wait)
-		s.direct.Proxies = append(s.direct.Proxies, testenv.URLVia(url, p.addr))
-		wire := testenv.LinkConfig{Protocol: testenv.PostgresWire}
-		s.access.Proxies = append(s.access.Proxies, testenv.URLVia(url, s.link("worker–proxy", p.addr, 1, wire).Addr()))
-		s.catalog = append(s.catalog, nemesis.OfServer("proxy", p, 3, nemesis.Moment)...)
+	s.proxies(url)
+}
+
+// proxies are three in front of the database: a plain one, one with TLS, and one
+// with a PgBouncer behind it. A second PgBouncer is in front of the plain one.
+func (s *Stage) proxies(direct string) {
+	s.tb.Helper()
+	wire := testenv.LinkConfig{Protocol: testenv.PostgresWire}
+	plain := s.postgresProxy(1, s.linkToPrimary("proxy–Postgres", 1).Addr(), "30ms", "")
+	secure := s.postgresProxy(2, s.linkToPrimary("proxy–Postgres", 1).Addr(), "2s", s.tls.config())
+	bouncer := testenv.PgBouncer(s.tb, testenv.URLVia(s.admin, s.linkToPrimary("PgBouncer–Postgres", 1).Addr()), "session")
+	pooled := s.postgresProxy(3, address(s.tb, bouncer), "2s", "")
+	front := testenv.PgBouncer(s.tb, testenv.URLVia(s.admin, s.link("PgBouncer–proxy", plain.addr, 1, wire).Addr()), "session")
+	s.direct.Proxies = []string{testenv.URLVia(direct, plain.addr), s.tls.url(s.tb, testenv.URLVia(direct, secure.addr))}
+	s.direct.Pooled = []string{testenv.URLVia(direct, pooled.addr), testenv.URLVia(direct, address(s.tb, front))}
+	s.access.Proxies = []string{
+		testenv.URLVia(direct, s.link("worker–proxy", plain.addr, 1, wire).Addr()),
+		s.tls.url(s.tb, testenv.URLVia(direct, s.link("worker–proxy", secure.addr, 1, testenv.LinkConfig{}).Addr())),
 	}
+	s.access.Pooled = []string{
+		testenv.URLVia(direct, s.link("worker–proxy", pooled.addr, 1, wire).Addr()),
+		testenv.URLVia(direct, s.link("worker–PgBouncer", address(s.tb, front), 1, wire).Addr()),
+	}
+	for _, p := range []*proxy{plain, secure, pooled} {
+		s.catalog = append(s.catalog, nemesis.OfServer("proxy", p, 2, nemesis.Moment)...)
+	}
+}
+
+// address is the host and port of a database's URL.
+func address(tb testing.TB, databaseURL string) string {
+	tb.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return u.Host
 }
 
 // database is what faults call the primary. All those of the pair have it as their

@@ -25,20 +25,21 @@ type proxy struct {
 	process                    *localserver.Process
 }
 
-// postgresProxy is a proxy in front of Postgres.
-func (s *Stage) postgresProxy(n int, upstream, claimWait string) *proxy {
+// postgresProxy is a proxy in front of Postgres; more is what else is configured.
+func (s *Stage) postgresProxy(n int, upstream, claimWait, more string) *proxy {
 	s.tb.Helper()
 	return startProxy(s.tb, s.config, fmt.Sprintf("proxy-%d", n),
-		fmt.Sprintf("postgres: [{listen: LISTEN, upstream: {address: %q}, claim_wait: %s, evict: true}]\n", upstream, claimWait))
+		fmt.Sprintf("postgres: [{listen: LISTEN, upstream: {address: %q}, claim_wait: %s, evict: true%s}]\n", upstream, claimWait, more))
 }
 
-// s3Proxy is a proxy in front of a bucket, and the bucket as its clients see it.
-func (s *Stage) s3Proxy(n int, b ways.Bucket) (*proxy, ways.Bucket) {
+// s3Proxy is a proxy in front of a bucket, and the bucket as its clients see it; more
+// is what else is configured.
+func (s *Stage) s3Proxy(n int, b ways.Bucket, more string) (*proxy, ways.Bucket) {
 	s.tb.Helper()
 	client := ways.Bucket{Region: b.Region, AccessKey: "app", SecretKey: "secret-of-the-app", Bucket: b.Bucket}
 	p := startProxy(s.tb, s.config, fmt.Sprintf("s3proxy-%d", n),
-		fmt.Sprintf("s3: [{listen: LISTEN, upstream: {endpoint: %q, region: %q, access_key: %q, secret_key: %q}, clients: [{access_key: %q, secret_key: %q, buckets: [%q]}]}]\n",
-			"http://"+b.Endpoint, b.Region, b.AccessKey, b.SecretKey, client.AccessKey, client.SecretKey, b.Bucket))
+		fmt.Sprintf("s3: [{listen: LISTEN, upstream: {endpoint: %q, region: %q, access_key: %q, secret_key: %q}, clients: [{access_key: %q, secret_key: %q, buckets: [%q]}]%s}]\n",
+			"http://"+b.Endpoint, b.Region, b.AccessKey, b.SecretKey, client.AccessKey, client.SecretKey, b.Bucket, more))
 	client.Endpoint = p.addr
 	return p, client
 }

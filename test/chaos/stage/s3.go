@@ -1,6 +1,8 @@
 package stage
 
 import (
+	"strings"
+
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/test/chaos/nemesis"
 	"github.com/fenceproxy/fenceproxy/test/chaos/ways"
@@ -21,7 +23,12 @@ func (s *Stage) s3() {
 	for i := range 2 {
 		upstream := s.direct.S3
 		upstream.Endpoint = s.link("s3proxy–S3", inner.Endpoint(), 1, testenv.LinkConfig{}).Addr()
-		p, bucket := s.s3Proxy(i+1, upstream)
+		tls, ca := "", ""
+		if i == 1 {
+			tls, ca = strings.Replace(s.tls.config(), ", required: true", "", 1), s.tls.cert
+		}
+		p, bucket := s.s3Proxy(i+1, upstream, tls)
+		bucket.CA = ca
 		s.direct.S3Proxies = append(s.direct.S3Proxies, bucket)
 		bucket.Endpoint = s.link("worker–s3proxy", p.addr, 1, testenv.LinkConfig{}).Addr()
 		s.access.S3Proxies = append(s.access.S3Proxies, bucket)

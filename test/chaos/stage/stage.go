@@ -34,6 +34,7 @@ type Stage struct {
 	role    string // of the workers
 	access  ways.Access
 	direct  ways.Access       // the same past all links
+	tls     certificate       // of proxies
 	locks   map[string]string // URLs of the lock services by name
 	catalog []nemesis.Fault   // but for those of workers and standbys
 
@@ -46,6 +47,7 @@ type Stage struct {
 func New(tb testing.TB, c Config) *Stage {
 	tb.Helper()
 	s := &Stage{config: c, tb: tb, locks: map[string]string{}, cannotFill: testenv.CannotFill()}
+	s.tls = newCertificate(tb, c.Dir)
 	s.postgres()
 	s.s3()
 	for _, name := range c.Locks {

@@ -31,7 +31,7 @@ func dialAWS(a Access) func(Bucket, guard.Token) (client, error) {
 		}
 		env, err := carrier.SetEnv([]string{
 			"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1",
-			"AWS_ACCESS_KEY_ID=" + b.AccessKey, "AWS_SECRET_ACCESS_KEY=" + b.SecretKey, "AWS_DEFAULT_REGION=" + b.Region,
+			"AWS_ACCESS_KEY_ID=" + b.AccessKey, "AWS_SECRET_ACCESS_KEY=" + b.SecretKey, "AWS_DEFAULT_REGION=" + b.Region, "AWS_CA_BUNDLE=" + b.CA,
 		}, token)
 		return &awsClient{program: a.AWS, bucket: b, env: env, dir: dir}, err
 	}
@@ -72,7 +72,11 @@ func SupportsConditions(program string) bool {
 var codeInText = regexp.MustCompile(`An error occurred \(([A-Za-z0-9]+)\)`)
 
 func (c *awsClient) run(ctx context.Context, what, key string, args ...string) (etag string, err error) {
-	all := append([]string{"--endpoint-url", "http://" + c.bucket.Endpoint, "s3api", what, "--bucket", c.bucket.Bucket, "--key", key}, args...)
+	scheme := "http://"
+	if c.bucket.CA != "" {
+		scheme = "https://"
+	}
+	all := append([]string{"--endpoint-url", scheme + c.bucket.Endpoint, "s3api", what, "--bucket", c.bucket.Bucket, "--key", key}, args...)
 	cmd := exec.CommandContext(ctx, c.program, all...)
 	cmd.Env = c.env
 	var out, said bytes.Buffer

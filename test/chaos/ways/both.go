@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fenceproxy/fenceproxy/guard"
-	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	pgstore "github.com/fenceproxy/fenceproxy/stores/postgres"
 	"github.com/fenceproxy/fenceproxy/test/chaos/history"
 )
@@ -86,27 +85,11 @@ func (t *storeBoth) Write(ctx context.Context, e Two[history.Entry], pause func(
 
 // EnterBoth sends both tokens as the session's.
 func (w *pgxWay) EnterBoth(ctx context.Context, tokens Two[guard.Token], r Two[Register]) (Both, error) {
-	config, err := pgx.ParseConfig(w.urls[w.dice.IntN(len(w.urls))])
+	conn, err := w.connect(ctx, tokens[:]...)
 	if err != nil {
 		return nil, err
 	}
-	if config.RuntimeParams["options"], err = carrier.SetOptions("", tokens[:]...); err != nil {
-		return nil, err
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, answered(err, false)
-	}
-	t := &pgxBoth{pgxTenure{conn: conn, dice: w.dice}, r}
-	err = tokens.each(func(i int) error {
-		_, err := conn.Exec(ctx, w.claim(tokens[i]))
-		return err
-	})
-	if err != nil {
-		t.Leave()
-		return nil, answered(err, true)
-	}
-	return t, nil
+	return &pgxBoth{pgxTenure{conn: conn, dice: w.dice}, r}, nil
 }
 
 type pgxBoth struct {

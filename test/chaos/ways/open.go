@@ -13,6 +13,9 @@ type Access struct {
 	Postgres string `json:"postgres"`
 	// Proxies are the URLs of the same database through a fenceproxy each.
 	Proxies []string `json:"proxies"`
+	// Pooled are the URLs of the same through a fenceproxy and a PgBouncer, one
+	// before or behind the other.
+	Pooled []string `json:"pooled"`
 	// Psql is the path of the program.
 	Psql string `json:"psql"`
 	// S3 is the bucket itself.
@@ -23,9 +26,12 @@ type Access struct {
 	AWS string `json:"aws"`
 }
 
-// Bucket is one bucket of an S3 server without TLS.
+// Bucket is one bucket of an S3 server.
 type Bucket struct {
-	Endpoint  string `json:"endpoint"`
+	Endpoint string `json:"endpoint"`
+	// CA is the file with the certificate of who has signed the server's; "" if the
+	// server is without TLS.
+	CA        string `json:"ca"`
 	Region    string `json:"region"`
 	AccessKey string `json:"access_key"`
 	SecretKey string `json:"secret_key"`
@@ -38,6 +44,7 @@ const (
 	PGStoreLean = "pgstore lean"
 	ProxyPgx    = "pgproxy pgx"
 	ProxyPsql   = "pgproxy psql"
+	ProxyPooled = "pgproxy PgBouncer"
 	Triggers    = "triggers"
 	S3Store     = "s3store"
 	S3ProxyGo   = "s3proxy minio-go"
@@ -59,6 +66,7 @@ var table = map[string]func(Access, *rand.Rand) (Way, error){
 	PGStoreLean:    openStore(true),
 	ProxyPgx:       always(openProxy),
 	ProxyPsql:      always(openPsql),
+	ProxyPooled:    always(openPooled),
 	Triggers:       always(openTriggers),
 	S3Store:        openS3Store,
 	S3ProxyGo:      always(openS3Proxy(dialMinio)),

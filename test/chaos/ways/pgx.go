@@ -19,15 +19,24 @@ type pgxWay struct {
 	// claim is what claims the token: the first statement of a session with a
 	// proxy, and a call of fence.claim without.
 	claim func(token guard.Token) string
-	dice  *rand.Rand
+	// set: the token is set by a statement, since PgBouncer keeps options.
+	set  bool
+	dice *rand.Rand
 }
 
+// anyStatement is one: the proxy claims before it.
+func anyStatement(guard.Token) string { return "SELECT 1" }
+
 func openProxy(a Access, dice *rand.Rand) Way {
-	return &pgxWay{a.Proxies, func(guard.Token) string { return "SELECT 1" }, dice}
+	return &pgxWay{urls: a.Proxies, claim: anyStatement, dice: dice}
+}
+
+func openPooled(a Access, dice *rand.Rand) Way {
+	return &pgxWay{urls: a.Pooled, claim: anyStatement, set: true, dice: dice}
 }
 
 func openTriggers(a Access, dice *rand.Rand) Way {
-	return &pgxWay{[]string{a.Postgres}, claimStatement, dice}
+	return &pgxWay{urls: []string{a.Postgres}, claim: claimStatement, dice: dice}
 }
 
 // claimStatement claims by hand, and evicts.
@@ -38,23 +47,52 @@ func claimStatement(token guard.Token) string {
 func (w *pgxWay) Close() {}
 
 func (w *pgxWay) Enter(ctx context.Context, token guard.Token, r Register) (Tenure, error) {
+	conn, err := w.connect(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return &pgxTenure{conn, r, w.dice}, nil
+}
+
+// connect opens a session with tokens, and claims them.
+func (w *pgxWay) connect(ctx context.Context, tokens ...guard.Token) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(w.urls[w.dice.IntN(len(w.urls))])
 	if err != nil {
 		return nil, err
 	}
-	if config.RuntimeParams["options"], err = carrier.SetOptions("", token); err != nil {
-		return nil, err
+	if !w.set {
+		if config.RuntimeParams["options"], err = carrier.SetOptions("", tokens...); err != nil {
+			return nil, err
+		}
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, answered(err, false)
 	}
-	t := &pgxTenure{conn, r, w.dice}
-	if _, err := conn.Exec(ctx, w.claim(token)); err != nil {
-		t.Leave()
-		return nil, answered(err, true)
+	if w.set {
+		set, err := carrier.SetStatement(tokens...)
+		if err == nil {
+			_, err = conn.Exec(ctx, set)
+		}
+		if err != nil {
+			hangUp(conn)
+			return nil, answered(err, false)
+		}
 	}
-	return t, nil
+	for _, token := range tokens {
+		if _, err := conn.Exec(ctx, w.claim(token)); err != nil {
+			hangUp(conn)
+			return nil, answered(err, true)
+		}
+	}
+	return conn, nil
+}
+
+// hangUp says nothing, and waits for nothing.
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = conn.Close(ctx)
 }
 
 type pgxTenure struct {
@@ -63,11 +101,7 @@ type pgxTenure struct {
 	dice *rand.Rand
 }
 
-func (t *pgxTenure) Leave() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // says nothing, and waits for nothing
-	_ = t.conn.Close(ctx)
-}
+func (t *pgxTenure) Leave() { hangUp(t.conn) }
 
 // modes are pgx's ways to run a statement.
 var modes = []pgx.QueryExecMode{

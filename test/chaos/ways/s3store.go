@@ -3,11 +3,14 @@ package ways
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -49,9 +52,17 @@ func (b Bucket) Client() (*minio.Client, func(), error) {
 // clientWith is Client with a session token.
 func (b Bucket) clientWith(session string) (*minio.Client, *http.Transport, error) {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, ResponseHeaderTimeout: 30 * time.Second}
+	if b.CA != "" {
+		certificate, err := os.ReadFile(b.CA)
+		if err != nil {
+			return nil, transport, err
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+		transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(certificate)
+	}
 	client, err := minio.New(b.Endpoint, &minio.Options{
 		Creds:  credentials.NewStaticV4(b.AccessKey, b.SecretKey, session),
-		Region: b.Region, BucketLookup: minio.BucketLookupPath, Transport: transport, MaxRetries: 1,
+		Region: b.Region, BucketLookup: minio.BucketLookupPath, Transport: transport, MaxRetries: 1, Secure: b.CA != "",
 	})
 	return client, transport, err
 }
