@@ -96,7 +96,7 @@ func (c *campaign) round(r stage.Round) []check.Violation {
 	faults, writes, began := c.report.Faults(), c.report.Acknowledged(), time.Now()
 	result := c.stage.Run(c.ctx, r)
 	judged := time.Now()
-	found := append(result.Found, check.Halves(result.Cases)...)
+	found := slices.Concat(result.Found, check.Halves(result.Cases))
 	for _, k := range result.Cases {
 		found = append(found, k.All()...)
 		found = append(found, c.ordered(k)...)
@@ -104,8 +104,9 @@ func (c *campaign) round(r stage.Round) []check.Violation {
 	c.report.Add(result.Ops, found)
 	c.write()
 	faults, writes = c.report.Faults()-faults, c.report.Acknowledged()-writes
-	c.t.Logf("%s: %d faults, %d writes acknowledged (%.0f/s), %d violations; began in %v, settled in %v, judged in %v; in all %d faults, %d writes, %d violations within %v",
-		r.Name, faults, writes, float64(writes)/time.Since(began).Seconds(), len(found), tenths(result.Began), tenths(result.Ended), tenths(time.Since(judged)),
+	c.t.Logf("%s: %d faults, %d writes acknowledged (%.0f/s), %d violations; began in %v, workers ended in %v, settled in %v (%s), read in %v, judged in %v; in all %d faults, %d writes, %d violations within %v",
+		r.Name, faults, writes, float64(writes)/time.Since(began).Seconds(), len(found),
+		tenths(result.Began), tenths(result.Dismissed), tenths(result.Settled), result.Slowest, tenths(result.Known), tenths(time.Since(judged)),
 		c.report.Faults(), c.report.Acknowledged(), len(c.report.Violations()), c.report.Lasted.Round(time.Second))
 	if len(found) == 0 {
 		if err := os.RemoveAll(result.Dir); err != nil {

@@ -61,9 +61,12 @@ type Result struct {
 	Faults int
 	// Found is what was seen to be wrong beside the cases.
 	Found []check.Violation
-	// Began is how long it took until there were faults, Ended from their end until
-	// all was known.
-	Began, Ended time.Duration
+	// Began is how long it took until there were faults; from their end it took
+	// Dismissed until the workers had ended, then Settled until a holder had been
+	// everywhere, and then Known until all histories had been read.
+	Began, Dismissed, Settled, Known time.Duration
+	// Slowest names the holder that took longest for that, and how long.
+	Slowest string
 }
 
 // Run runs a round and returns what is to be judged. It ends early if ctx does. It
@@ -103,14 +106,16 @@ func (s *Stage) Run(ctx context.Context, r Round) Result {
 	} else {
 		<-ctx.Done()
 	}
-	ended := time.Now()
+	took := stopwatch(time.Now())
 	for _, h := range hands {
 		h.stdin.Close() // all at once
 	}
 	for _, h := range hands {
 		h.dismiss()
 	}
-	result.Found = s.settle(record, resources)
+	result.Dismissed = took.next()
+	result.Found, result.Slowest = s.settle(record, resources)
+	result.Settled = took.next()
 	s.pg.Detach(s.tb)
 	if err := record.Close(); err != nil {
 		s.tb.Fatal(err)
@@ -120,8 +125,18 @@ func (s *Stage) Run(ctx context.Context, r Round) Result {
 	}
 	result.Cases = s.cases(resources, result.Ops)
 	s.drop(resources)
-	result.Ended = time.Since(ended)
+	result.Known = took.next()
 	return result
+}
+
+// stopwatch is when something began.
+type stopwatch time.Time
+
+// next returns how long that took, and begins anew.
+func (s *stopwatch) next() time.Duration {
+	began := time.Time(*s)
+	*s = stopwatch(time.Now())
+	return time.Since(began)
 }
 
 // prepare makes the registers of a round.

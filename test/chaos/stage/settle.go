@@ -22,7 +22,7 @@ const settleLimit = 60 * time.Second
 // settle does, when all is in order again, what a new holder of each resource
 // does. No lock may be left that nobody holds (I8), and nobody left who keeps a
 // claim waiting (I4).
-func (s *Stage) settle(record *history.Recorder, resources []worker.Resource) (found []check.Violation) {
+func (s *Stage) settle(record *history.Recorder, resources []worker.Resource) (found []check.Violation, slowest string) {
 	s.tb.Helper()
 	services := map[string]*lockurl.Service{}
 	defer func() {
@@ -40,20 +40,26 @@ func (s *Stage) settle(record *history.Recorder, resources []worker.Resource) (f
 		}
 	}
 	var mu sync.Mutex
+	var longest time.Duration
 	var all sync.WaitGroup
 	for _, r := range resources {
 		all.Go(func() {
 			for _, name := range r.Ways {
-				if v := s.visits(record, services[r.Locks], r, name); v != nil {
-					mu.Lock()
+				took := stopwatch(time.Now())
+				v := s.visits(record, services[r.Locks], r, name)
+				mu.Lock()
+				if v != nil {
 					found = append(found, *v)
-					mu.Unlock()
 				}
+				if d := took.next(); d > longest {
+					longest, slowest = d, fmt.Sprintf("%s at %s by %s", d.Round(time.Second/10), r.Name, name)
+				}
+				mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	return found
+	return found, slowest
 }
 
 // visits is holders by one way in until one gets all done: links may still have a
