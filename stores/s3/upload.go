@@ -48,8 +48,8 @@ func (s *Store) createUpload(ctx context.Context, token guard.Token, key string,
 	if err != nil {
 		return "", notApplied(err)
 	}
-	upstream, err := s.core.NewMultipartUpload(ctx, s.config.Bucket, key, opts)
-	if err != nil { // one that nobody knows of has no parts, and can never be completed
+	upstream, err := s.parts.Create(ctx, key, opts)
+	if err != nil {
 		return "", notApplied(err)
 	}
 	made := uploadid.ID{Header: g.Header(layout.Live, layout.NewNonce()), Upstream: upstream}

@@ -1,8 +1,6 @@
 package s3store
 
 import (
-	"errors"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -11,79 +9,69 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
-	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 )
 
-// I3: an older holder that has lost the reply to the creation of an upload ends
-// the current holder's, which has no part yet. That one is begun again.
-func TestUploadEndedByAnother(t *testing.T) {
+// An upload whose creation fails, or whose reply is lost or names none, is begun
+// again. Others of the same key, which have no part yet either, are let alone.
+func TestUploadBegunAgain(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
-		e := newEnv(t, s, Config{PartSize: parts.MinSize})
-		ctx := t.Context()
-		mustPut(t, e.store, writer(33), "k", "old")
-		link := s.Link(t)
-		current, err := New(s.ClientAt(t, link.Endpoint()), Config{Bucket: e.bucket, PartSize: parts.MinSize})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustPut(t, current, writer(34), "k", "newer")
-		if err := errors.Join(e.store.tested.Uploads(ctx, e.store.parts), current.tested.Uploads(ctx, current.parts)); err != nil {
-			t.Fatal(err)
-		}
-		parts := []*s3link.Held{link.Hold(s3link.Op(s3link.UploadPart), 1), link.Hold(s3link.Op(s3link.UploadPart), 2)}
-		done := make(chan error, 1)
-		go func() {
-			_, err := current.Put(ctx, writer(34), "k", strings.NewReader(big), int64(len(big)), PutOptions{})
-			done <- err
-		}()
-		for _, part := range parts {
-			<-part.Taken()
-		}
-		e.link.DropReply(s3link.Op(s3link.CreateMultipartUpload), 1)
-		_, err = e.store.Put(ctx, writer(33), "k", strings.NewReader(big), int64(len(big)), PutOptions{})
-		expect(t, "the older holder's upload", err, guard.ErrStale, guard.Refused)
-		for _, part := range parts {
-			if status, _, _ := part.Deliver(ctx); status == http.StatusOK { // versitygw may hang up instead
-				t.Error("the upload was not ended")
+		for name, c := range map[string]struct {
+			fault func(l *testenv.S3Link)
+			left  int
+		}{
+			"refused":      {func(l *testenv.S3Link) { l.Answer(s3link.Op(s3link.CreateMultipartUpload), 1, 500, "InternalError") }, 0},
+			"error in 200": {func(l *testenv.S3Link) { l.Answer(s3link.Op(s3link.CreateMultipartUpload), 1, 200, "InternalError") }, 0},
+			"lost":         {func(l *testenv.S3Link) { l.DropReply(s3link.Op(s3link.CreateMultipartUpload), 1) }, 1},
+			"carried out":  {func(l *testenv.S3Link) { l.SpoilReply(s3link.Op(s3link.CreateMultipartUpload), 1, 503, "SlowDown") }, 1},
+			"carried out, lost": {func(l *testenv.S3Link) {
+				l.SpoilReply(s3link.Op(s3link.CreateMultipartUpload), 1, 200, "InternalError")
+			}, 1},
+		} {
+			for kind, do := range map[string]func(*testing.T, *Store) error{
+				"put": func(t *testing.T, store *Store) error {
+					_, err := store.Put(t.Context(), writer(33), "k", strings.NewReader(big), int64(len(big)), PutOptions{})
+					return err
+				},
+				"by hand": func(t *testing.T, store *Store) error { return putShared(t.Context(), store, writer(33), "k", big) },
+			} {
+				t.Run(name+", "+kind, func(t *testing.T) {
+					t.Parallel()
+					e, store := cold(t, s)
+					another, err := (minio.Core{Client: e.bare}).NewMultipartUpload(t.Context(), e.bucket, "k", minio.PutObjectOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					c.fault(e.link)
+					expect(t, "the upload", do(t, store), nil, guard.Applied)
+					writing{value: big}.holdsAnd(t, e, guard.Applied, 1+c.left)
+					if err := (minio.Core{Client: e.bare}).AbortMultipartUpload(t.Context(), e.bucket, "k", another); err != nil {
+						t.Errorf("another's upload: %v", err)
+					}
+				})
 			}
-			part.Abandon()
 		}
-		expect(t, "the current holder's upload", <-done, nil, guard.Applied)
-		writing{value: big}.holds(t, e, guard.Applied)
 	})
 }
 
-// An upload whose creation was carried out and answered with an error is found
-// and ended, although the listing fails at first and another upload there ends
-// meanwhile.
-func TestLostUploadIsFound(t *testing.T) {
+// A creation that is refused for good fails.
+func TestUploadNotBegun(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
 		t.Parallel()
 		e, store := cold(t, s)
-		core := minio.Core{Client: e.bare}
-		ended := map[string]bool{}
-		for range 3 { // whichever is listed first
-			id, err := core.NewMultipartUpload(t.Context(), e.bucket, "k", minio.PutObjectOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ended[id] = true
-		}
-		of := func(r s3link.Request) bool { return r.Op == s3link.ListParts && ended[r.Query.Get("uploadId")] }
-		for n := 1; n <= len(ended); n++ {
-			e.link.Answer(of, n, http.StatusNotFound, minio.NoSuchUpload)
-		}
-		e.link.SpoilReply(s3link.Op(s3link.CreateMultipartUpload), 1, http.StatusServiceUnavailable, "SlowDown")
-		e.link.Answer(s3link.Op(s3link.ListMultipartUploads), 1, http.StatusServiceUnavailable, "SlowDown")
-		_, err := store.Put(t.Context(), writer(33), "k", strings.NewReader(big), int64(len(big)), PutOptions{})
-		if err == nil || guard.OutcomeOf(err) != guard.NotApplied {
+		e.link.Answer(s3link.Op(s3link.CreateMultipartUpload), 1, 403, "AccessDenied")
+		_, err := store.CreateUpload(t.Context(), writer(33), "k", PutOptions{})
+		if !request.IsCode(err, minio.AccessDenied) || guard.OutcomeOf(err) != guard.NotApplied {
 			t.Errorf("%v (%v)", err, guard.OutcomeOf(err))
 		}
-		if left := e.uploadsLeft(t); len(left) != len(ended) {
-			t.Errorf("%d uploads are left, want %d", len(left), len(ended))
+		for n := 1; n <= request.MaxTries; n++ {
+			e.link.Answer(s3link.Op(s3link.CreateMultipartUpload), n, 200, "InternalError")
+		}
+		if id, err := store.CreateUpload(t.Context(), writer(33), "k", PutOptions{}); err == nil || id != "" || guard.OutcomeOf(err) != guard.NotApplied {
+			t.Errorf("%q, %v (%v)", id, err, guard.OutcomeOf(err))
 		}
 	})
 }

@@ -158,7 +158,7 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 		return err
 	case request.IsConflict(err), request.IsStatus(err, http.StatusPreconditionFailed), request.IsCode(err, minio.NoSuchUpload), errors.Is(err, errNotThere):
 		// Somebody was there at the same moment, and came to nothing; or ended
-		// the upload, as abortEmpty does.
+		// the upload, as AbortUploads does.
 		if try+1 >= request.MaxConflicts {
 			return conflict(err)
 		}

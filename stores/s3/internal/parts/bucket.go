@@ -29,9 +29,6 @@ type Bucket struct {
 	own map[string]bool // ids of the uploads that are under way here
 }
 
-// maxSkew is how far the server's clock may be behind.
-const maxSkew = 5 * time.Minute
-
 func (b *Bucket) add(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,29 +70,29 @@ func (b *Bucket) Abort(ctx context.Context, key, id string) error {
 	}
 }
 
-// abortEmpty ends the upload that the server may have created although its
-// reply was lost. It cannot be told from another process's on the same key that
-// has no part yet; that one is begun again, or fails with ErrConflict if its
-// payload can be read only once. One that was begun long before ours, as by
-// the server's clock, is let alone.
-func (b *Bucket) abortEmpty(ctx context.Context, key string, sent time.Time) {
-	ctx, cancel := b.settling(ctx)
-	defer cancel()
-	err := b.Each(ctx, key, func(m minio.ObjectMultipartInfo) error {
-		if m.Key != key || b.has(m.UploadID) || m.Initiated.Before(sent.Add(-maxSkew)) {
-			return nil
+// errNoID is about an answer that says that an upload was begun and not which, as
+// one with status 200 that holds an error.
+var errNoID = errors.New("the server has begun an upload that it does not name")
+
+// Create begins an upload, again if it has to: one that nobody was told of has no
+// parts and can never be completed. It is left, for it cannot be told from others
+// of the same key that have no part yet. Versitygw answers 500 when another upload
+// of the key ends at the same moment.
+func (b *Bucket) Create(ctx context.Context, key string, o minio.PutObjectOptions) (id string, err error) {
+	for try := 0; ; try++ {
+		id, err = b.Core.NewMultipartUpload(ctx, b.Name, key, o)
+		if err == nil && id != "" {
+			return id, nil
 		}
-		parts, err := b.Core.ListObjectParts(ctx, b.Name, key, m.UploadID, 0, 1)
-		if request.IsCode(err, minio.NoSuchUpload) { // somebody's, who has finished it
-			return nil
+		if err == nil {
+			err = errNoID
 		}
-		if err != nil || len(parts.ObjectParts) > 0 {
-			return err
+		if _, answered := request.ResponseOf(err); !answered {
+			b.Logger.LogAttrs(ctx, slog.LevelWarn, "upload may be left", slog.String("key", key), slog.String("reason", err.Error()))
 		}
-		return b.Abort(ctx, key, m.UploadID)
-	})
-	if err != nil {
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "upload may be left", slog.String("key", key), slog.String("reason", err.Error()))
+		if err := request.GiveUp(ctx, try, err); err != nil {
+			return "", fmt.Errorf("create upload: %w", err)
+		}
 	}
 }
 

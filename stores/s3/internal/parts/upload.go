@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -40,19 +39,12 @@ type Upload struct {
 
 // Create begins the upload.
 func (u *Upload) Create(ctx context.Context) error {
-	sent := time.Now()
-	watched, w := request.Watch(ctx)
-	id, err := u.Bucket.Core.NewMultipartUpload(watched, u.Bucket.Name, u.Key, u.Options)
-	if err == nil {
-		u.ID = id
-		u.Bucket.add(id)
-	}
-	if w.Asked() > 1 || w.Reply(err, false) == layout.Lost { // there may be one that nobody knows of
-		u.Bucket.abortEmpty(ctx, u.Key, sent)
-	}
+	id, err := u.Bucket.Create(ctx, u.Key, u.Options)
 	if err != nil {
-		return fmt.Errorf("create upload: %w", err)
+		return err
 	}
+	u.ID = id
+	u.Bucket.add(id)
 	return nil
 }
 
