@@ -17,9 +17,9 @@ const server, proxy, client = "server", "proxy", "client"
 func (d *data) tablesOfPostgres() map[string]func() string {
 	return map[string]func() string{
 		"guard": func() string {
-			return d.table("guard", "Admit", []column{caseOf("Admit"), figure("ns", "", "ns/op"), medians("allocations", "", "allocs/op")}) +
+			return d.table("guard", "Admit", []column{caseOf("Admit"), figure("ns", "", "ns/op"), whole("allocations", "", "allocs/op")}) +
 				"\n\n" + d.table("guard", "Enter", []column{
-				{"memory.Guard", constant("Enter and Exit, uncontended")}, figure("ns", "", "ns/op"), medians("allocations", "", "allocs/op"),
+				{"memory.Guard", constant("Enter and Exit, uncontended")}, figure("ns", "", "ns/op"), whole("allocations", "", "allocs/op"),
 			})
 		},
 		"migrations": func() string {
@@ -39,7 +39,7 @@ func (d *data) tablesOfPostgres() map[string]func() string {
 			return d.table("postgres", "InTx", []column{
 				countOf("goroutines"), figure("fenced", "", "fenced/bare"), figure("lean", "", "lean/bare"), figure("column", "", "column/bare"),
 				figure("upsert", "", "upsert/bare"), figure("FOR UPDATE", "", "forupdate/bare"), figure("bare pgx, per second", "", "bare-tx/s"),
-				medians("WAL added, bytes: fenced / lean / column / upsert / FOR UPDATE", "", "fenced-wal-B", "lean-wal-B", "column-wal-B", "upsert-wal-B", "forupdate-wal-B"),
+				whole("WAL added, bytes: fenced / lean / column / upsert / FOR UPDATE", "", "fenced-wal-B", "lean-wal-B", "column-wal-B", "upsert-wal-B", "forupdate-wal-B"),
 			})
 		},
 		"pgproxy": func() string {

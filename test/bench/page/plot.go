@@ -7,13 +7,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/fenceproxy/fenceproxy/test/bench/results"
 )
@@ -70,17 +71,17 @@ var (
 		{R: 0xdb, G: 0x61, B: 0xa2, A: 0xff}, {R: 0x8a, G: 0x6d, B: 0x3b, A: 0xff},
 	}
 	ink   = color.RGBA{R: 0x7d, G: 0x85, B: 0x90, A: 0xff}
-	faint = color.RGBA{R: 0x7d, G: 0x85, B: 0x90, A: 0x40}
+	faint = color.NRGBA{R: 0x7d, G: 0x85, B: 0x90, A: 0x50}
 	marks = []draw.GlyphDrawer{
 		draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
 	}
 )
 
-const width, height = 16 * vg.Centimeter, 8 * vg.Centimeter
+const width, height = 18 * vg.Centimeter, 8 * vg.Centimeter
 
 // draw returns the SVG.
 func (c chart) draw(p *results.Part) ([]byte, error) {
-	g := c.frame()
+	g := c.frame(p)
 	for i, l := range c.lines {
 		if err := c.addLine(g, p, c.bench, i, l); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.file, err)
@@ -94,19 +95,15 @@ func (c chart) draw(p *results.Part) ([]byte, error) {
 	if !c.logY {
 		g.Y.Min = 0
 	}
-	to, err := g.WriterTo(width, height, "svg")
+	svg, err := beside(g)
 	if err != nil {
 		return nil, err
 	}
-	var svg bytes.Buffer
-	if _, err := to.WriteTo(&svg); err != nil {
-		return nil, err
-	}
 	// For those who don't have the fonts that gonum measures texts by.
-	return bytes.ReplaceAll(svg.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
+	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
 }
 
-func (c chart) frame() *plot.Plot {
+func (c chart) frame(p *results.Part) *plot.Plot {
 	g := plot.New()
 	g.BackgroundColor = nil // that of the page
 	g.Title.Text, g.X.Label.Text, g.Y.Label.Text = c.title, c.x, c.y
@@ -120,17 +117,32 @@ func (c chart) frame() *plot.Plot {
 		axis.Label.TextStyle.Font.Variant, axis.Tick.Label.Font.Variant = "Sans", "Sans"
 		axis.Label.TextStyle.Font.Size, axis.Tick.Label.Font.Size = 10, 9
 	}
-	g.X.Scale, g.X.Tick.Marker = plot.LogScale{}, sparse{c.bytes}
+	g.X.Scale, g.X.Tick.Marker = plot.LogScale{}, c.measured(p)
 	if c.logY {
-		g.Y.Scale, g.Y.Tick.Marker = plot.LogScale{}, sparse{}
+		g.Y.Scale, g.Y.Tick.Marker = plot.LogScale{}, powers{}
 	}
 	g.Legend.TextStyle.Color, g.Legend.TextStyle.Font.Variant, g.Legend.TextStyle.Font.Size = ink, "Sans", 9
 	g.Legend.Padding, g.Legend.ThumbnailWidth = vg.Millimeter, 8*vg.Millimeter
-	g.Legend.Left, g.Legend.Top = true, false
+	g.Legend.Left, g.Legend.Top = true, true
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
 	g.Add(grid)
 	return g
+}
+
+// beside draws the plot, and its legend at the right of it.
+func beside(g *plot.Plot) ([]byte, error) {
+	legend := g.Legend
+	g.Legend = plot.NewLegend()
+	svg := vgsvg.New(width, height)
+	all := draw.New(svg)
+	const margin = 3 * vg.Millimeter // room for half a label
+	room := legend.Rectangle(all).Size().X + 2*margin
+	g.Draw(draw.Crop(all, 0, -room-margin, 0, 0))
+	legend.Draw(draw.Crop(all, width-room, -margin, 0, -12*vg.Millimeter))
+	var out bytes.Buffer
+	_, err := svg.WriteTo(&out)
+	return out.Bytes(), err
 }
 
 // spread are points with the least and the most of the rounds.
@@ -173,31 +185,37 @@ func (c chart) addLine(g *plot.Plot, p *results.Part, bench string, i int, l lin
 	return nil
 }
 
-// sparse has a label at each power of ten, or of 16 for sizes.
-type sparse struct{ bytes bool }
-
-// Ticks implements plot.Ticker.
-func (s sparse) Ticks(least, most float64) (ticks []plot.Tick) {
-	start, step := 1e-3, 10.0
-	if s.bytes {
-		start, step = 1<<10, 4
-	}
-	for v := start; v <= most*1.001; v *= step {
-		if v >= least*0.999 {
-			ticks = append(ticks, plot.Tick{Value: v, Label: s.label(v)})
+// measured has a tick at each N that was.
+func (c chart) measured(p *results.Part) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for _, r := range p.Rows {
+		drawn := r.Bench == c.bench || slices.ContainsFunc(c.more, func(m more) bool { return m.bench == r.Bench })
+		known := slices.ContainsFunc(ticks, func(t plot.Tick) bool { return t.Value == float64(r.N) })
+		if !drawn || known || r.Case != c.what || r.N == 0 {
+			continue
 		}
+		label := results.Count(r.N)
+		if c.bytes {
+			label = sizeOf(r.N)
+		}
+		ticks = append(ticks, plot.Tick{Value: float64(r.N), Label: label})
 	}
 	return ticks
 }
 
-func (s sparse) label(v float64) string {
-	if s.bytes {
-		return sizeOf(int(v))
+// powers has a tick at each power of ten, and short ones at 2 and 5 of them.
+type powers struct{}
+
+// Ticks implements plot.Ticker.
+func (powers) Ticks(least, most float64) (ticks []plot.Tick) {
+	for v := 1e-3; v <= most; v *= 10 {
+		for _, of := range []float64{1, 2, 5} {
+			if at := v * of; at >= least && at <= most {
+				ticks = append(ticks, plot.Tick{Value: at, Label: results.Short(at)})
+			}
+		}
 	}
-	if v < 1 {
-		return strings.TrimRight(fmt.Sprintf("%.3f", v), "0")
-	}
-	return results.Count(int(v))
+	return ticks
 }
 
 // sizeOf is "4 KiB".

@@ -76,6 +76,17 @@ func medians(head, way string, names ...string) column {
 	}}
 }
 
+// whole are medians without digits behind the point.
+func whole(head, way string, names ...string) column {
+	return column{head, func(r *results.Row) string {
+		var cells []string
+		for _, name := range names {
+			cells = append(cells, strings.Replace(fmt.Sprintf("%.0f", results.Of(r.Values(way, name)).Median), "-0", "0", 1))
+		}
+		return strings.Join(cells, " / ")
+	}}
+}
+
 func constant(text string) func(r *results.Row) string {
 	return func(*results.Row) string { return text }
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/stores/postgres"
@@ -124,27 +124,34 @@ func marksPostgres(b *bed.Bed, s Size) (rows []results.Row, of []string, err err
 	return rows, []string{t.Version, scene.Module("github.com/jackc/pgx/v5")}, nil
 }
 
-// otherThan is a resource that is not the token's, below n; n if there is none.
+// otherThan is a resource that is not the token's, below n; one of its own if
+// there is none.
 func otherThan(t guard.Token, n int) int {
 	for range 100 {
 		if i := rand.IntN(n); resourceToken(i, 1).Resource != t.Resource {
 			return i
 		}
 	}
-	return n
+	return mostMarks
 }
 
-// claimUpTo makes the marks from made on, many in a transaction: one each takes
-// minutes for 100,000.
+// claimUpTo makes the marks from made on. Each takes a transaction of its own.
 func (t *table) claimUpTo(ctx context.Context, made, n int) error {
-	const batch = 50 // a claim locks a sequence until the end of its transaction
-	for ; made < n; made += batch {
-		_, err := t.pool.Exec(ctx, "select fence.claim('ft1:x:1:h:i:resource-' || n) from generate_series($1::int, $2::int) n", made, min(made+batch, n)-1)
-		if err != nil {
-			return fmt.Errorf("make %d marks: %w", n, err)
-		}
+	var each errgroup.Group
+	for worker := range poolSize {
+		each.Go(func() error {
+			for i := made + worker; i < n; i += poolSize {
+				if _, err := t.pool.Exec(ctx, "select fence.claim($1)", resourceToken(i, 1).String()); err != nil {
+					return fmt.Errorf("make %d marks: %w", n, err)
+				}
+				if i%10_000 == 0 && i > 0 {
+					bed.Say("%s marks", results.Count(i))
+				}
+			}
+			return nil
+		})
 	}
-	return nil
+	return each.Wait()
 }
 
 const smallObject = 4 << 10
@@ -197,20 +204,20 @@ func marksS3(b *bed.Bed, s Size) (rows []results.Row, of []string, err error) {
 // writeMarks puts objects where marks are, of a mark's size: a claim of each takes
 // minutes for 100,000, and none of them is ever read.
 func writeMarks(ctx context.Context, g scene.Gate, made, n int) error {
-	var next atomic.Int64
-	next.Store(int64(made))
-	_, err := turns.Load(ctx, poolSize, time.Hour, func(ctx context.Context, _ int) error {
-		i := next.Add(1) - 1
-		if i >= int64(n) {
-			return errEnough
-		}
-		key := fmt.Sprintf(".fence/marks/%x", sha256.Sum256([]byte(resourceToken(int(i), 1).Resource)))
-		return g.Put(ctx, key, bytes.NewReader(make([]byte, 256)), 256)
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return fmt.Errorf("make %d marks: %w", n, err)
+	var each errgroup.Group
+	for worker := range poolSize {
+		each.Go(func() error {
+			for i := made + worker; i < n; i += poolSize {
+				key := fmt.Sprintf(".fence/marks/%x", sha256.Sum256([]byte(resourceToken(i, 1).Resource)))
+				if err := g.Put(ctx, key, bytes.NewReader(make([]byte, 256)), 256); err != nil {
+					return fmt.Errorf("make %d marks: %w", n, err)
+				}
+				if i%10_000 == 0 && i > 0 {
+					bed.Say("%s marks", results.Count(i))
+				}
+			}
+			return nil
+		})
 	}
-	return nil
+	return each.Wait()
 }
-
-var errEnough = errors.New("there are enough")

@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 )
 
 // Figure is the median of the rounds, with the least and the most.
@@ -56,6 +57,14 @@ func Digits(v float64) string {
 
 // Count is a whole number, with commas.
 func Count(n int) string { return thousands(fmt.Sprint(n)) }
+
+// Short is a value without digits that say nothing: 0.05, 2, 1,000.
+func Short(v float64) string {
+	if v >= 1 {
+		return thousands(fmt.Sprintf("%.0f", v))
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
 
 func thousands(digits string) string {
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
