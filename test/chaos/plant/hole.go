@@ -120,10 +120,10 @@ func Holes() []Hole {
 			Name: "s3proxy whose PUT names no condition", Ways: []string{ways.S3ProxyGo}, In: Proxy, Changes: noCondition,
 		},
 		{
-			Name: "s3store whose uploads end without a condition", Ways: []string{ways.S3Store}, In: Worker, Changes: noEnd,
+			Name: "s3store whose uploads end without a condition", Ways: []string{ways.S3StoreParts}, In: Worker, Changes: noEnd,
 		},
 		{
-			Name: "s3proxy whose uploads end without a condition", Ways: []string{ways.S3ProxyGo}, In: Proxy, Changes: noEnd,
+			Name: "s3proxy whose uploads end without a condition", Ways: []string{ways.S3ProxyParts}, In: Proxy, Changes: noEnd,
 		},
 		{
 			Name: "s3store whose claim leaves no mark", Ways: []string{ways.S3Store}, In: Worker, Changes: noMark, Invariant: "I6",

@@ -40,7 +40,10 @@ type objectTenure struct {
 	client client
 	key    string
 	dice   *rand.Rand
-	etag   string
+	// inParts: each write is an upload in parts.
+	inParts bool
+
+	etag string
 }
 
 func (t *objectTenure) Leave() { t.client.close() }
@@ -83,7 +86,7 @@ func (t *objectTenure) write(ctx context.Context, body []byte, named string, pau
 	full, ok := t.client.(fullClient)
 	dice := t.dice.IntN(16)
 	switch {
-	case ok && dice == 0:
+	case ok && (t.inParts || dice == 0):
 		return full.parts(ctx, t.key, body, named, func() bool { pause(); return t.dice.IntN(2) == 0 })
 	case ok && dice == 1:
 		// Others of this resource write it as well, the ones before this one perhaps.

@@ -49,6 +49,9 @@ const (
 	S3Store     = "s3store"
 	S3ProxyGo   = "s3proxy minio-go"
 	S3ProxyAWS  = "s3proxy aws"
+
+	S3StoreParts = "s3store in parts" // only, which the others do at times
+	S3ProxyParts = "s3proxy in parts"
 )
 
 // The names of those of the control group, which are no fences.
@@ -68,9 +71,11 @@ var table = map[string]func(Access, *rand.Rand) (Way, error){
 	ProxyPsql:      always(openPsql),
 	ProxyPooled:    always(openPooled),
 	Triggers:       always(openTriggers),
-	S3Store:        openS3Store,
-	S3ProxyGo:      always(openS3Proxy(dialMinio)),
-	S3ProxyAWS:     always(openS3Proxy(dialAWS)),
+	S3Store:        openS3Store(false),
+	S3StoreParts:   openS3Store(true),
+	S3ProxyGo:      always(openS3Proxy(dialMinio, false)),
+	S3ProxyParts:   always(openS3Proxy(dialMinio, true)),
+	S3ProxyAWS:     always(openS3Proxy(dialAWS, false)),
 	Unchecked:      always(openUnchecked),
 	LookFirst:      always(openLookFirst),
 	SnapshotCheck:  always(openSnapshotCheck),
@@ -100,7 +105,7 @@ func Control(name string) bool {
 
 // InS3 reports whether the way leads to an object, and else to tables.
 func InS3(name string) bool {
-	return slices.Contains([]string{S3Store, S3ProxyGo, S3ProxyAWS, S3Unchecked, S3ContentMatch}, name)
+	return slices.Contains([]string{S3Store, S3StoreParts, S3ProxyGo, S3ProxyParts, S3ProxyAWS, S3Unchecked, S3ContentMatch}, name)
 }
 
 // Slow reports whether each act by the way is a process of its own.

@@ -14,10 +14,11 @@ type s3proxyWay struct {
 	proxies []Bucket
 	dice    *rand.Rand
 	dial    func(Bucket, guard.Token) (client, error)
+	inParts bool
 }
 
-func openS3Proxy(dial func(a Access) func(Bucket, guard.Token) (client, error)) func(Access, *rand.Rand) Way {
-	return func(a Access, dice *rand.Rand) Way { return &s3proxyWay{a.S3Proxies, dice, dial(a)} }
+func openS3Proxy(dial func(a Access) func(Bucket, guard.Token) (client, error), inParts bool) func(Access, *rand.Rand) Way {
+	return func(a Access, dice *rand.Rand) Way { return &s3proxyWay{a.S3Proxies, dice, dial(a), inParts} }
 }
 
 func (w *s3proxyWay) Close() {}
@@ -28,7 +29,7 @@ func (w *s3proxyWay) Enter(ctx context.Context, token guard.Token, r Register) (
 	if err != nil {
 		return nil, err
 	}
-	t := &objectTenure{client: c, key: r.Key, dice: w.dice}
+	t := &objectTenure{client: c, key: r.Key, dice: w.dice, inParts: w.inParts}
 	if _, err := t.Read(ctx); err != nil {
 		t.Leave()
 		return nil, err

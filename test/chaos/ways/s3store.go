@@ -23,24 +23,27 @@ import (
 
 // s3storeWay goes in by package s3store.
 type s3storeWay struct {
-	store *s3store.Store
-	dice  *rand.Rand
-	close func()
+	store   *s3store.Store
+	dice    *rand.Rand
+	inParts bool
+	close   func()
 }
 
 // uploadKey is what all stores of this bucket have.
 var uploadKey = []byte("the upload key of test/chaos, 32.")
 
-func openS3Store(a Access, dice *rand.Rand) (Way, error) {
-	client, end, err := a.S3.Client()
-	if err != nil {
-		return nil, err
+func openS3Store(inParts bool) func(Access, *rand.Rand) (Way, error) {
+	return func(a Access, dice *rand.Rand) (Way, error) {
+		client, end, err := a.S3.Client()
+		if err != nil {
+			return nil, err
+		}
+		store, err := s3store.New(client, s3store.Config{Bucket: a.S3.Bucket, UploadKey: uploadKey})
+		if err != nil {
+			return nil, err
+		}
+		return &s3storeWay{store, dice, inParts, end}, nil
 	}
-	store, err := s3store.New(client, s3store.Config{Bucket: a.S3.Bucket, UploadKey: uploadKey})
-	if err != nil {
-		return nil, err
-	}
-	return &s3storeWay{store, dice, end}, nil
 }
 
 // Client is a client of the bucket that repeats nothing, and what ends it.
@@ -70,7 +73,7 @@ func (b Bucket) clientWith(session string) (*minio.Client, *http.Transport, erro
 func (w *s3storeWay) Close() { w.close() }
 
 func (w *s3storeWay) Enter(ctx context.Context, token guard.Token, r Register) (Tenure, error) {
-	return &objectTenure{client: &storeClient{w.store, token}, key: r.Key, dice: w.dice}, w.store.Claim(ctx, token)
+	return &objectTenure{client: &storeClient{w.store, token}, key: r.Key, dice: w.dice, inParts: w.inParts}, w.store.Claim(ctx, token)
 }
 
 // ReadObject reads what an object holds, and its ETag; the zero Entry if there is
