@@ -82,9 +82,13 @@ func TestChaos(t *testing.T) {
 	defer c.end()
 	// Two, at least, if there is time: a standby there is in every other one.
 	lasts := min(roundLimit, max(20*time.Second, total/2), total)
+	every := 300 * time.Millisecond
+	if total >= 10*time.Minute { // faults enough there will be, and there is time for writes
+		every = 700 * time.Millisecond
+	}
 	for end := time.Now().Add(total); time.Until(end) > 0 && c.ctx.Err() == nil; {
 		found := c.round(stage.Round{
-			Lasts: min(lasts, time.Until(end)), Every: 300 * time.Millisecond, AtOnce: 4, Workers: 4, Hands: 10,
+			Lasts: min(lasts, time.Until(end)), Every: every, AtOnce: 4, Workers: 4, Hands: 10,
 			Plans: plans(config), Standby: c.rounds%2 == 1,
 		})
 		for _, v := range found[:min(len(found), shown)] {
