@@ -202,8 +202,16 @@ func TestUploadUnderAnotherToken(t *testing.T) {
 		if err := b.AbortUpload(t.Context(), writer(35), "k", listed); err != nil {
 			t.Errorf("abort by the id of a list: %v", err)
 		}
+		for _, gone := range []string{id, listed} {
+			err := b.AbortUpload(t.Context(), writer(35), "k", gone)
+			if !request.IsCode(err, minio.NoSuchUpload) || guard.OutcomeOf(err) != guard.NotApplied {
+				t.Errorf("abort again: %v (%v)", err, guard.OutcomeOf(err))
+			}
+		}
+		id = mustCreate(t, b, writer(35))
+		e.link.DropReply(s3link.Op(s3link.AbortMultipartUpload), 1)
 		if err := b.AbortUpload(t.Context(), writer(35), "k", id); err != nil {
-			t.Errorf("abort again: %v", err)
+			t.Errorf("abort whose reply is lost: %v", err)
 		}
 	})
 }

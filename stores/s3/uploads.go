@@ -9,13 +9,14 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/uploadid"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 // AbortUpload ends an upload and frees its parts. Its own token may, and any
 // newer one of that resource; an id from ListUploads is ended by any token that
-// may write the key now. It is no error if the upload is gone.
+// may write the key now. If the upload is gone the error has the code NoSuchUpload.
 //
 // An upload whose completion is under way may become an object nevertheless.
 func (s *Store) AbortUpload(ctx context.Context, token guard.Token, key, id string) error {
@@ -32,7 +33,11 @@ func (s *Store) AbortUpload(ctx context.Context, token guard.Token, key, id stri
 	if err != nil {
 		return s.done(ctx, "abort upload of", key, notApplied(err))
 	}
-	return s.done(ctx, "abort upload of", key, s.parts.Abort(ctx, key, opened.Upstream))
+	err = s.parts.End(ctx, key, opened.Upstream)
+	if request.IsCode(err, minio.NoSuchUpload) {
+		err = notApplied(errNoUpload(key, err))
+	}
+	return s.done(ctx, "abort upload of", key, err)
 }
 
 // UploadsOptions are the options of one list of uploads.

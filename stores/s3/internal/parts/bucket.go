@@ -59,9 +59,17 @@ func (b *Bucket) settling(ctx context.Context) (context.Context, context.CancelF
 // Abort ends an upload; no error if it is gone. One that became an object stays
 // what it became.
 func (b *Bucket) Abort(ctx context.Context, key, id string) error {
+	if err := b.End(ctx, key, id); !request.IsCode(err, minio.NoSuchUpload) {
+		return err
+	}
+	return nil
+}
+
+// End is Abort, but with the error NoSuchUpload if it was gone before.
+func (b *Bucket) End(ctx context.Context, key, id string) error {
 	for try := 0; ; try++ {
 		err := b.Core.AbortMultipartUpload(ctx, b.Name, key, id)
-		if r, answered := request.ResponseOf(err); err == nil || answered && r.Code == minio.NoSuchUpload {
+		if err == nil || try > 0 && request.IsCode(err, minio.NoSuchUpload) {
 			return nil
 		}
 		if err := request.GiveUp(ctx, try, err); err != nil {

@@ -87,31 +87,29 @@ func (u *Upload) stream(ctx context.Context, p *payload.Payload, f Filling) erro
 	free := make(chan []byte, 2)
 	part, filled := f.First, f.First != nil
 	if !filled {
-		part = make([]byte, f.PartSize)
+		part = slices.Clone(f.Front)
 	}
-	free <- make([]byte, f.PartSize)
-	copy(part, f.Front)
+	free <- nil
 	left := p.Size() // -1: until its end
 	for number, at := 1, len(f.Front); ; number++ {
-		n, last := len(part), false
+		last := false
 		if !filled {
-			if n, err = fill(source, part[at:], left); err != nil {
+			if part, err = fill(source, part[:at], f.PartSize, left); err != nil {
 				break
 			}
 			if left >= 0 {
-				left -= int64(n)
+				left -= int64(len(part) - at)
 			}
-			n += at
-			last = left == 0 || left < 0 && n < len(part)
+			last = left == 0 || left < 0 && int64(len(part)) < f.PartSize
 		}
-		if n > 0 {
+		if len(part) > 0 {
 			if number > Most {
 				err = fmt.Errorf("payload does not end within %d parts", Most)
 				break
 			}
 			full, ahead := part, int64(at)
 			group.Go(func() error {
-				err := u.part(ctx, number, nil, payload.At(bytes.NewReader(full[:n]), 0, int64(n)), ahead)
+				err := u.part(ctx, number, nil, payload.At(bytes.NewReader(full), 0, int64(len(full))), ahead)
 				free <- full
 				return err
 			})
@@ -130,15 +128,29 @@ func (u *Upload) stream(ctx context.Context, p *payload.Payload, f Filling) erro
 	return errors.Join(group.Wait(), err)
 }
 
-// fill reads into part what it has room for, or all that is left, -1 for as much
-// as there is.
-func fill(r io.Reader, part []byte, left int64) (int, error) {
+// firstRoom is how much of a part is made room for at first, in bytes.
+const firstRoom = 64 << 10
+
+// fill reads into part, behind what is in it, until it has size bytes or all that is
+// left, -1 for as much as there is. Memory is taken as bytes come.
+func fill(r io.Reader, part []byte, size, left int64) ([]byte, error) {
 	if left >= 0 {
-		part = part[:min(int64(len(part)), left)]
+		size = min(size, int64(len(part))+left)
 	}
-	n, err := io.ReadFull(r, part)
-	if ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && (!ended || left >= 0) {
-		return n, fmt.Errorf("read payload: %w", payload.Unexpected(err))
+	for int64(len(part)) < size {
+		if len(part) == cap(part) {
+			grown := make([]byte, len(part), min(max(4*int64(cap(part)), firstRoom), size))
+			copy(grown, part)
+			part = grown
+		}
+		n, err := io.ReadFull(r, part[len(part):min(int64(cap(part)), size)])
+		part = part[:len(part)+n]
+		switch ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); {
+		case ended && left < 0:
+			return part, nil
+		case err != nil:
+			return part, fmt.Errorf("read payload: %w", payload.Unexpected(err))
+		}
 	}
-	return n, nil
+	return part, nil
 }
