@@ -66,7 +66,9 @@ func readClaim(r *http.Request, t *target) (*claim, error) {
 }
 
 func version2() *Error {
-	return invalidRequest("The authorization mechanism you have provided is not supported. Please use " + algorithm + ".")
+	return invalidRequest("The authorization mechanism you have provided is not supported. Please use " + algorithm +
+		": signature version 2 is what some clients presign with unless they are told otherwise (boto3: Config(signature_version=\"s3v4\"), " +
+		"aws cli: aws configure set s3.signature_version s3v4, s3cmd: its signurl always does).")
 }
 
 func version4A(scheme string) *Error {
