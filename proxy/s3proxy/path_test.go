@@ -180,7 +180,7 @@ func TestNotImplemented(t *testing.T) {
 	for name, value := range map[string]string{
 		"x-amz-write-offset-bytes": "1", "x-amz-object-lock-mode": "GOVERNANCE", "x-amz-object-lock-legal-hold": "ON", "x-amz-acl": "public-read",
 		"x-amz-website-redirect-location": "/", "x-amz-server-side-encryption-customer-algorithm": "AES256", "x-amz-grant-read": "id=1",
-		"x-amz-server-side-encryption": "aws:kms:dsse", "x-amz-bypass-governance-retention": "true", "x-amz-unknown": "1", "x-amz-expected-bucket-owner": "1", "x-amz-mfa": "1 2",
+		"x-amz-server-side-encryption": "aws:kms:dsse", "x-amz-bypass-governance-retention": "true", "x-amz-unknown": "1", "x-amz-mfa": "1 2",
 	} {
 		res, body := p.do(t, http.MethodPut, at+"/k", "w", map[string]string{"X-Amz-Security-Token": text(t, token(33)), name: value})
 		if res.StatusCode != http.StatusNotImplemented || code(body) != "NotImplemented" {

@@ -50,6 +50,21 @@ func (x *exchange) owner() s3xml.Owner {
 	return s3xml.Owner{ID: x.client.AccessKey, DisplayName: x.client.AccessKey}
 }
 
+// ownedAsExpected refuses a request whose buckets are somebody else's than it says.
+// What the store would say of its own owners does not matter: the header is not
+// passed on.
+func (x *exchange) ownedAsExpected() error {
+	for _, name := range []string{"X-Amz-Expected-Bucket-Owner", "X-Amz-Source-Expected-Bucket-Owner"} {
+		for _, owner := range x.r.Header[name] {
+			if owner != x.owner().ID {
+				return refusal.New(refusal.AccessDenied, "Access Denied: the owner of a bucket is, as far as the proxy tells, the access key that asks")
+			}
+		}
+		delete(x.r.Header, name)
+	}
+	return nil
+}
+
 // exists looks whether the bucket is there.
 func (x *exchange) exists() error {
 	there, err := x.g.core.BucketExists(x.ctx(), x.target.Bucket)

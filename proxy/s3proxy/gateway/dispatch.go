@@ -165,6 +165,9 @@ func (x *exchange) admit() (fenced bool, err error) {
 		if err := x.mayUse(t.Bucket); err != nil {
 			return false, err
 		}
+		if err := x.ownedAsExpected(); err != nil {
+			return false, err
+		}
 	}
 	if err := checkKey(t.Key); err != nil {
 		return false, err

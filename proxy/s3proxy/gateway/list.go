@@ -99,8 +99,9 @@ func (x *exchange) objects(infos []minio.ObjectInfo, owner bool) []s3xml.Object 
 		if fenced, _ := x.fenced(x.target.Bucket, o.Key); fenced {
 			objects[i].ETag = shownETag(o.ETag)
 		}
-		if owner && o.Owner.ID != "" {
-			objects[i].Owner = &s3xml.Owner{ID: o.Owner.ID, DisplayName: o.Owner.DisplayName}
+		if owner {
+			is := x.owner()
+			objects[i].Owner = &is
 		}
 	}
 	return objects

@@ -61,10 +61,11 @@ func TestRetiredInTheMiddle(t *testing.T) {
 	held.Abandon()
 	<-ended
 	deadline := time.Now().Add(30 * time.Second)
-	for closed.Load() < opened.Load() {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ; closed.Load() < opened.Load(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("of %d connections %d were closed", opened.Load(), closed.Load())
 		}
-		time.Sleep(time.Millisecond)
 	}
 }

@@ -102,8 +102,7 @@ func (x *exchange) listParts() error {
 	if err != nil {
 		return err
 	}
-	r.Initiator = s3xml.Owner{ID: page.Initiator.ID, DisplayName: page.Initiator.DisplayName}
-	r.Owner = s3xml.Owner{ID: page.Owner.ID, DisplayName: page.Owner.DisplayName}
+	r.Initiator, r.Owner = x.owner(), x.owner()
 	r.StorageClass = page.StorageClass
 	if r.MaxParts == 0 {
 		return x.xml(http.StatusOK, r)
@@ -144,7 +143,7 @@ func (x *exchange) completeUpload() error {
 	if err != nil {
 		return err
 	}
-	if err := x.measure(token, id, parts); err != nil {
+	if err := errors.Join(x.measureFirst(token, id, parts), x.measure(token, id, parts)); err != nil {
 		return err
 	}
 	o := s3store.CompleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
@@ -177,6 +176,30 @@ func (x *exchange) unmet(err error, token guard.Token, ifMatch string) error {
 		return e
 	}
 	return err
+}
+
+// minPart is the least size of a part in bytes, but for the last one.
+const minPart = 5 << 20
+
+// measureFirst refuses a part 1 that is large enough only because of its header.
+// What else is too small the store tells.
+func (x *exchange) measureFirst(token guard.Token, id string, parts []minio.CompletePart) error {
+	if len(parts) < 2 || parts[0].PartNumber != 1 {
+		return nil
+	}
+	page, err := x.store.ListParts(x.ctx(), token, x.target.Key, id, 0, 1)
+	if err != nil || len(page.ObjectParts) == 0 {
+		return nil //nolint:nilerr // the upload may have become the object; Complete tells
+	}
+	if first := &page.ObjectParts[0]; first.PartNumber == 1 && first.ETag == parts[0].ETag && first.Size < minPart && first.Size >= minPart-layout.HeaderSize {
+		e := refusal.New(refusal.EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
+		e.Extra = map[string]string{
+			"ProposedSize": strconv.FormatInt(first.Size, 10), "MinSizeAllowed": strconv.Itoa(minPart),
+			"PartNumber": "1", "ETag": shownPart(1, first.ETag),
+		}
+		return e
+	}
+	return nil
 }
 
 // measure holds the parts against the size of the object, if the client says

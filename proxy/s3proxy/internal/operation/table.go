@@ -84,7 +84,7 @@ type Operation struct {
 
 // everywhere are the x-amz- headers that every operation heeds.
 func everywhere() []string {
-	return []string{"date", "content-sha256", "security-token", "user-agent", "te", "request-payer", "sdk-checksum-algorithm", "trailer", "decoded-content-length", "checksum-mode", "checksum-crc32", "checksum-crc32c", "checksum-crc64nvme", "checksum-sha1", "checksum-sha256", "checksum-sha512", "checksum-md5", "checksum-xxhash64", "checksum-xxhash3", "checksum-xxhash128", "meta-fence-token"}
+	return []string{"date", "content-sha256", "security-token", "user-agent", "te", "expected-bucket-owner", "request-payer", "sdk-checksum-algorithm", "trailer", "decoded-content-length", "checksum-mode", "checksum-crc32", "checksum-crc32c", "checksum-crc64nvme", "checksum-sha1", "checksum-sha256", "checksum-sha512", "checksum-md5", "checksum-xxhash64", "checksum-xxhash3", "checksum-xxhash128", "meta-fence-token"}
 }
 
 // newTable returns all operations. The first row that fits a request is its own.
@@ -123,6 +123,7 @@ func ofObjects() []Operation {
 	}
 	objectHeaders := []string{"meta-*", "acl", "tagging", "storage-class", "server-side-encryption", "server-side-encryption-aws-kms-key-id", "server-side-encryption-context", "checksum-algorithm", "checksum-type"}
 	copyConditions := []string{"copy-source", "copy-source-if-match", "copy-source-if-none-match", "copy-source-if-modified-since", "copy-source-if-unmodified-since"}
+	copyConditions = append(copyConditions, "source-expected-bucket-owner")
 	copyHeaders := slices.Concat(objectHeaders, copyConditions, []string{"metadata-directive", "tagging-directive"})
 	return []Operation{
 		{Name: GetObject, Scope: Object, method: http.MethodGet, takes: readParameters},
