@@ -30,7 +30,7 @@ type holder struct {
 // hold enters once or a few times with the same token, and works until it is
 // refused or has had enough.
 func (h *holder) hold(ctx context.Context) {
-	if h.overstays && h.worker.dice.IntN(12) == 0 { // it slept before it came here
+	if h.worker.dice.IntN(24) == 0 { // it slept before it came here
 		h.release(ctx)
 		h.worker.nap(ctx, 50*time.Millisecond)
 	}
@@ -90,7 +90,7 @@ func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 				return outcome == guard.Refused
 			}
 		}
-		if h.overstays && h.worker.dice.IntN(5) == 0 {
+		if h.overstays && h.worker.dice.IntN(12) == 0 {
 			h.release(ctx)
 		}
 	}
@@ -99,7 +99,7 @@ func (h *holder) work(ctx context.Context, t ways.Tenure) (refused bool) {
 
 // acts is how many there are at most: a few, so that holders follow each other
 // soon, or many, so that a grant is worth its claim.
-func (h *holder) acts() int { return 1 + h.worker.dice.IntN(1<<(3+h.worker.dice.IntN(7))) }
+func (h *holder) acts() int { return 1 + h.worker.dice.IntN(1<<(4+h.worker.dice.IntN(6))) }
 
 // pause is mostly none, often short, and for a sleepy holder, at times, longer
 // than its lease. One that has no lock any more is slow, so that others come.

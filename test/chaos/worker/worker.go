@@ -91,7 +91,7 @@ func (w *worker) turn(ctx context.Context, r Resource) {
 	if ways.Slow(name) && w.dice.IntN(2) == 0 { // others wait for it
 		name = r.Ways[w.dice.IntN(len(r.Ways))]
 	}
-	h := &holder{worker: w, lease: lease, at: r, name: name, way: w.keep.way(name), overstays: w.dice.IntN(2) == 0}
+	h := &holder{worker: w, lease: lease, at: r, name: name, way: w.keep.way(name), overstays: w.dice.IntN(3) == 0}
 	h.hold(ctx)
 	h.release(ctx)
 }
