@@ -27,25 +27,30 @@ type failure struct{ error }
 // Run runs f with a bed of its own, which has been cleaned up when it returns.
 func Run(ctx context.Context, f func(b *Bed) error) (err error) {
 	b := &Bed{ctx: ctx}
+	defer func() { err = errors.Join(err, b.end()) }()
+	return guarded(func() error { return f(b) })
+}
+
+// end cleans up, last things first, and all of them whatever goes wrong.
+func (b *Bed) end() (err error) {
+	for _, f := range slices.Backward(b.cleanups) {
+		err = errors.Join(err, guarded(func() error { f(); return nil }))
+	}
+	return err
+}
+
+// guarded makes an error of a failure.
+func guarded(f func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
 		case failure:
-			err = errors.Join(err, r.error)
+			err = r.error
 		default:
 			panic(r)
 		}
 	}()
-	defer b.end()
-	return f(b)
-}
-
-// end cleans up, last things first.
-func (b *Bed) end() {
-	for _, f := range slices.Backward(b.cleanups) {
-		f()
-	}
-	b.cleanups = nil
+	return f()
 }
 
 // Must is for what cannot go on after an error.

@@ -189,7 +189,7 @@ func marksS3(b *bed.Bed, s Size) (rows []results.Row, of []string, err error) {
 				return err
 			}),
 			way("claim", 1, func(ctx context.Context, _ int) error {
-				return fenced.Claim(ctx, resourceToken(mostMarks-1, number.Add(1)))
+				return fenced.Claim(ctx, resourceToken(3*mostMarks, number.Add(1)))
 			}),
 		}
 		row := results.Row{Bench: "S3", N: n}

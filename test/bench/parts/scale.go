@@ -178,6 +178,23 @@ func scaleS3(b *bed.Bed, s Size) (rows []results.Row, of []string, err error) {
 			},
 		}
 	}
-	rows, err = scaleRows(b, s.plan(5, 2*time.Second), "S3", pids, way)
-	return rows, []string{scene.VersityVersion(b)}, err
+	plan := s.plan(5, 2*time.Second)
+	if rows, err = scaleRows(b, plan, "S3", pids, way); err != nil {
+		return nil, nil, err
+	}
+	row := results.Row{Bench: "S3", Case: "one key, through each in turn"}
+	inTurn := func(n int) turns.Way {
+		i := 0
+		return turns.Way{
+			Name: proxies(n), Processes: store.Processes(gates[:n]...),
+			Run: func(ctx context.Context, turn time.Duration) (turns.Done, error) {
+				return turns.Load(ctx, 1, turn, func(ctx context.Context, _ int) error {
+					i++
+					return gates[i%n].Put(ctx, fmt.Sprint("in-turn-", n), fresh(values[0]), smallObject)
+				})
+			},
+		}
+	}
+	err = turns.Take(b.Context(), plan, &row, []turns.Way{inTurn(1), inTurn(2), inTurn(4)})
+	return append(rows, row), []string{scene.VersityVersion(b)}, err
 }

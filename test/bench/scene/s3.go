@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -21,13 +22,14 @@ const clientKey, clientSecret = "bench-client", "bench-client-secret"
 type Store struct {
 	*testenv.S3Server
 
-	PID int
+	PID     int
+	buckets atomic.Int64
 }
 
 // StartStore starts a versitygw.
 func StartStore(b *bed.Bed) *Store {
 	server := testenv.StartS3(b)
-	return &Store{server, pidAt(b, server.Endpoint())}
+	return &Store{S3Server: server, PID: pidAt(b, server.Endpoint())}
 }
 
 // VersityVersion is that of the versitygw which `make servers` builds.
@@ -92,7 +94,15 @@ func (s *Store) As(b *bed.Bed, g Gate, token string) Gate {
 func (s *Store) gate(b *bed.Bed, addr, key, secret, token string, pid int) Gate {
 	transport := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
 	b.Cleanup(transport.CloseIdleConnections)
-	return Gate{s.Bucket(b), s.client(b, addr, key, secret, token, transport), pid, transport}
+	return Gate{s.newBucket(b), s.client(b, addr, key, secret, token, transport), pid, transport}
+}
+
+// newBucket makes a bucket that goes with the server: to empty one of 100,000
+// objects takes minutes.
+func (s *Store) newBucket(b *bed.Bed) string {
+	name := fmt.Sprint("bench-", s.buckets.Add(1))
+	b.Must(s.client(b, s.Endpoint(), s.AccessKey, s.SecretKey, "", nil).MakeBucket(b.Context(), name, minio.MakeBucketOptions{}))
+	return name
 }
 
 func (s *Store) client(b *bed.Bed, addr, key, secret, token string, transport http.RoundTripper) *minio.Core {
