@@ -125,7 +125,7 @@ s3-suite: servers build ## run versitygw's own tests of S3 through the proxy
 	@test/s3suite/run
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format are right
+lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod, the format and docs/benchmarks.md are right
 	$(GO) vet ./...
 	$(GOLANGCI_LINT) run --allow-parallel-runners
 	$(GOLANGCI_LINT) fmt --diff
@@ -137,6 +137,7 @@ lint: $(GOLANGCI_LINT) ## run the linters, and see that go.mod and the format ar
 	$(GO) mod tidy -diff
 	cd ../test/bench
 	$(GO) vet ./...
+	$(GO) test ./page ./results
 	../../$(GOLANGCI_LINT) run --allow-parallel-runners --config ../../.golangci.yaml
 	$(GO) mod tidy -diff
 	cd ../s3clients/sdks
