@@ -1,7 +1,7 @@
 // Package chaos tries to break what docs/guarantees.md promises.
 //
-//	make chaos                            a minute of faults, the control group, the planted holes
-//	make chaos DURATION=30m SEED=7        longer; the same seed has the same faults in the same order
+//	make chaos                            a minute of faults, the control group, some planted holes
+//	make chaos DURATION=30m SEED=7        longer, with all holes; the same seed has the same faults in the same order
 //	make chaos ARGS='-run TestChaos'      the faults alone
 //
 // Worker processes acquire a lock, claim, read, write and release, each in one of
