@@ -43,6 +43,7 @@ func (s *service) s3(config *serveconfig.Config, i int) (s3proxy.Config, error) 
 		Upstream: s3proxy.Upstream{
 			Endpoint: p.Upstream.Endpoint, Region: p.Upstream.Region,
 			AccessKey: p.Upstream.AccessKey, SecretKey: string(p.Upstream.SecretKey), TLS: upstream,
+			ResponseTimeout: p.Upstream.ResponseTimeout,
 		},
 		TLS: clients, Legacy: p.Legacy, Domains: p.Domains,
 		MaxBodyTime: p.MaxBodyTime, MaxConnections: p.MaxConnections, HeaderTimeout: p.HeaderTimeout, IdleTimeout: p.IdleTimeout,

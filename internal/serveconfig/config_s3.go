@@ -56,6 +56,8 @@ type S3Upstream struct {
 	// CA is a file with the authorities that may have signed the store's
 	// certificate. Without one those of the system are trusted.
 	CA string `yaml:"ca"`
+	// ResponseTimeout is how long the store may take to begin its answer.
+	ResponseTimeout time.Duration `yaml:"response_timeout" default:"2m"`
 }
 
 // S3Client is somebody who may come.

@@ -22,7 +22,7 @@ const leastS3 = `s3:
 func TestS3Defaults(t *testing.T) {
 	t.Parallel()
 	want := []S3{{
-		Listen: "127.0.0.1:9100", Upstream: S3Upstream{Endpoint: "http://127.0.0.1:9000", Region: "us-east-1", AccessKey: "proxy", SecretKey: "s3cret"},
+		Listen: "127.0.0.1:9100", Upstream: S3Upstream{Endpoint: "http://127.0.0.1:9000", Region: "us-east-1", AccessKey: "proxy", SecretKey: "s3cret", ResponseTimeout: 2 * time.Minute},
 		Clients: []S3Client{{AccessKey: "app", SecretKey: "0123456789abcdef", Buckets: []string{"*"}}}, Untokened: "read-only",
 		MaxBodyTime: time.Minute, HeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 	}}
@@ -46,7 +46,7 @@ func TestS3EveryKey(t *testing.T) {
 s3:
   - listen: "[::1]:9100"
     tls: {cert: cert.pem, key: key.pem, client_ca: clients.pem}
-    upstream: {endpoint: "https://${HOST}:9000/", region: eu-central-1, access_key: proxy, secret_key: "${SECRET}", ca: ca.pem}
+    upstream: {endpoint: "https://${HOST}:9000/", region: eu-central-1, access_key: proxy, secret_key: "${SECRET}", ca: ca.pem, response_timeout: 45s}
     clients:
       - {access_key: app, secret_key: "a secret with $${ in it", buckets: [app, app.reports]}
       - {access_key: Reader.1, secret_key: "${SECRET}${SECRET}${SECRET}", buckets: ["*"], read_only: true}
@@ -63,7 +63,7 @@ s3:
 `)
 	want := []S3{{
 		Listen: "[::1]:9100", TLS: &S3TLS{"cert.pem", "key.pem", "clients.pem"},
-		Upstream: S3Upstream{Endpoint: "https://db.example:9000", Region: "eu-central-1", AccessKey: "proxy", SecretKey: "s3cret", CA: "ca.pem"},
+		Upstream: S3Upstream{Endpoint: "https://db.example:9000", Region: "eu-central-1", AccessKey: "proxy", SecretKey: "s3cret", CA: "ca.pem", ResponseTimeout: 45 * time.Second},
 		Clients: []S3Client{
 			{AccessKey: "app", SecretKey: "a secret with ${ in it", Buckets: []string{"app", "app.reports"}},
 			{AccessKey: "Reader.1", SecretKey: "s3crets3crets3cret", Buckets: []string{"*"}, ReadOnly: true},

@@ -18,11 +18,13 @@ import (
 )
 
 const (
-	defaultRegion        = "us-east-1"
-	defaultMaxBodyTime   = 60 * time.Second
-	defaultHeaderTimeout = 10 * time.Second
-	defaultIdleTimeout   = 2 * time.Minute
-	allBuckets           = "*"
+	defaultRegion      = "us-east-1"
+	defaultMaxBodyTime = 60 * time.Second
+	// A store may have to put thousands of parts together before it says anything.
+	defaultResponseTimeout = 2 * time.Minute
+	defaultHeaderTimeout   = 10 * time.Second
+	defaultIdleTimeout     = 2 * time.Minute
+	allBuckets             = "*"
 )
 
 // Config is how clients reach one store. The zero value of each field but
@@ -81,6 +83,10 @@ type Upstream struct {
 	// TLS has the RootCAs that may have signed the store's certificate. Defaults
 	// to the authorities of the system.
 	TLS *tls.Config
+	// ResponseTimeout is how long the store may take to begin its answer when it has
+	// the whole request. Of a write it is then looked up what became of it. Defaults
+	// to 2 minutes.
+	ResponseTimeout time.Duration
 }
 
 // Client is somebody who may come.
@@ -140,6 +146,7 @@ func (p *Policy) UnmarshalText(text []byte) error {
 // complete returns the config with its defaults, or says what is wrong with it.
 func (c Config) complete() (Config, error) {
 	setDefault(&c.Upstream.Region, defaultRegion)
+	setDefault(&c.Upstream.ResponseTimeout, defaultResponseTimeout)
 	setDefault(&c.MaxBodyTime, defaultMaxBodyTime)
 	setDefault(&c.HeaderTimeout, defaultHeaderTimeout)
 	setDefault(&c.IdleTimeout, defaultIdleTimeout)
@@ -166,6 +173,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("unknown %s", c.Untokened)
 	case c.Untokened == Allow && len(c.Resources) == 0:
 		return errors.New("untokened allow needs resources: what none covers is not fenced, and nothing would be")
+	case c.Upstream.ResponseTimeout < 0:
+		return errors.New("upstream ResponseTimeout must not be negative")
 	case c.MaxBodyTime < 0, c.HeaderTimeout < 0, c.IdleTimeout < 0, c.MaxConnections < 0:
 		return errors.New("MaxBodyTime, HeaderTimeout, IdleTimeout and MaxConnections must not be negative")
 	case c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil && c.TLS.GetConfigForClient == nil:
@@ -248,7 +257,7 @@ func (c *Config) gateway() gateway.Config {
 	g := gateway.Config{
 		Upstream: gateway.Upstream{
 			Host: at.Host, Secure: at.Scheme == "https", Region: c.Upstream.Region,
-			AccessKey: c.Upstream.AccessKey, SecretKey: c.Upstream.SecretKey, Transport: newTransport(c.Upstream.TLS),
+			AccessKey: c.Upstream.AccessKey, SecretKey: c.Upstream.SecretKey, Transport: newTransport(c.Upstream.TLS, c.Upstream.ResponseTimeout),
 		},
 		Untokened: gateway.Policy(c.Untokened), Legacy: c.Legacy, MaxBodyTime: c.MaxBodyTime,
 		Domains: slices.Clone(c.Domains), Metrics: &c.Metrics.gateway, Log: c.Logger,

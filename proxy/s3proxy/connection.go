@@ -99,13 +99,18 @@ func (s *Server) disconnected(conn net.Conn) {
 // newTransport is the way to the store. It says nothing that was not asked for:
 // no compression, which would change lengths and ETags, no HTTP/2, no proxy of
 // the environment's.
-func newTransport(config *tls.Config) *http.Transport {
+//
+// It waits so long for the store to begin its answer when it has the whole request.
+func newTransport(config *tls.Config, wait time.Duration) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSClientConfig:     config.Clone(),
 		TLSHandshakeTimeout: dialTimeout,
+
+		ResponseHeaderTimeout: wait,
+
 		Protocols:           protocols,
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxIdle,

@@ -13,7 +13,7 @@ type Answer struct {
 
 	conn  *http.ResponseController
 	plain *Conn // of the client; nil: it has TLS
-	limit time.Duration
+	pace  pace
 	count prometheus.Counter
 
 	deadline time.Time
@@ -26,7 +26,7 @@ type Answer struct {
 // progress for limit; plain is the same, or nil if it has TLS. Its bytes are
 // counted. Before is called just before the header is sent.
 func NewAnswer(w http.ResponseWriter, r *http.Request, conn *http.ResponseController, plain *Conn, limit time.Duration, count prometheus.Counter, before func()) *Answer {
-	return &Answer{ResponseWriter: w, conn: conn, plain: plain, limit: limit, count: count, before: before, bare: r.Method == http.MethodHead}
+	return &Answer{ResponseWriter: w, conn: conn, plain: plain, pace: pace{limit: limit}, count: count, before: before, bare: r.Method == http.MethodHead}
 }
 
 // Status is that of the answer, 0 until its header was sent.
@@ -52,19 +52,21 @@ func (a *Answer) Write(p []byte) (int, error) {
 	if a.bare {
 		return len(p), nil
 	}
-	a.extend()
+	begun := a.extend()
 	n, err := a.ResponseWriter.Write(p)
+	a.pace.took(n, begun)
 	a.count.Add(float64(n))
 	return n, err
 }
 
 // extend moves the deadline on, but not for each of many small writes.
-func (a *Answer) extend() {
-	now := time.Now()
-	if a.deadline.Sub(now) < a.limit*3/4 {
-		a.deadline = now.Add(a.limit)
+func (a *Answer) extend() (now time.Time) {
+	now = time.Now()
+	if a.deadline.Sub(now) < a.pace.limit*3/4 {
+		a.deadline = now.Add(a.pace.next())
 		_ = a.conn.SetWriteDeadline(a.deadline)
 	}
+	return now
 }
 
 // Short says that no more than size bytes of body are to come, and all of them at

@@ -30,7 +30,7 @@ var errStopped = errors.New("the request has ended")
 type Intake struct {
 	body  io.ReadCloser // net/http's
 	conn  *http.ResponseController
-	limit time.Duration
+	pace  pace
 	count prometheus.Counter
 
 	reading  sync.Mutex // held by whoever reads
@@ -44,7 +44,7 @@ type Intake struct {
 // NewIntake returns the body of a request on a connection that may make no
 // progress for limit. Its bytes are counted.
 func NewIntake(r *http.Request, conn *http.ResponseController, limit time.Duration, count prometheus.Counter) *Intake {
-	b := &Intake{body: r.Body, conn: conn, limit: limit, count: count}
+	b := &Intake{body: r.Body, conn: conn, pace: pace{limit: limit}, count: count}
 	b.whole.Store(r.Body == nil || r.Body == http.NoBody)
 	return b
 }
@@ -56,11 +56,12 @@ func (b *Intake) Whole() bool { return b.whole.Load() }
 func (b *Intake) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	b.extend()
+	begun := b.extend()
 	if b.stopped.Load() { // after the deadline was set, or Stop's would be undone
 		return 0, errStopped
 	}
 	n, err := b.body.Read(p)
+	b.pace.took(n, begun)
 	b.count.Add(float64(n))
 	switch {
 	case err == nil:
@@ -85,12 +86,13 @@ func (b *Intake) Read(p []byte) (int, error) {
 func (b *Intake) Close() error { return nil }
 
 // extend moves the deadline on, but not for each of many small reads.
-func (b *Intake) extend() {
-	now := time.Now()
-	if b.deadline.Sub(now) < b.limit*3/4 {
-		b.deadline = now.Add(b.limit)
+func (b *Intake) extend() (now time.Time) {
+	now = time.Now()
+	if b.deadline.Sub(now) < b.pace.limit*3/4 {
+		b.deadline = now.Add(b.pace.next())
 		_ = b.conn.SetReadDeadline(b.deadline)
 	}
+	return now
 }
 
 // Stop ends the body: whoever still reads it is cut off, and when Stop returns

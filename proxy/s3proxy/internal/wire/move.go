@@ -61,8 +61,9 @@ func (a *Answer) piece(b *lane.Body, n int64, buffer []byte) (int64, error) {
 		}
 		return 0, err
 	}
-	a.extend()
+	begun := a.extend()
 	moved, err := to.ReadFrom(from)
+	a.pace.took(int(moved), begun)
 	a.count.Add(float64(moved))
 	if err == nil && moved == 0 {
 		err = io.ErrUnexpectedEOF

@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// A body of which a byte comes now and then, each in time, ends all the same.
+func TestIntakeTrickles(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	ended := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := NewIntake(r, http.NewResponseController(w), limit, counter())
+		_, err := io.ReadAll(b)
+		if b.Late() == nil {
+			t.Errorf("it is not late: %v", err)
+		}
+		ended <- err
+	}))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for tick := time.NewTicker(limit / 10); ; {
+		select {
+		case err := <-ended:
+			tick.Stop()
+			if err == nil {
+				t.Error("it is whole")
+			}
+			return
+		case <-tick.C:
+			_, _ = conn.Write([]byte("x")) // until it is cut off
+		case <-ctx.Done():
+			t.Fatal("it goes on")
+		}
+	}
+}
