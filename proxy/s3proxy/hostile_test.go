@@ -176,7 +176,7 @@ func TestSlowBody(t *testing.T) {
 	expectValue(t, p.app(t, token(33)), e.bucket, "k", "v")
 	eventually(t, "no request is under way", func() bool { return gauge(t, p.metrics.inFlight) == 0 })
 
-	// One that comes, however slowly, is waited for.
+	// One that comes slowly is waited for, within bounds: see TestIntakeTrickles.
 	conn := p.dial(t)
 	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", 10, carrying(t, token(33)))
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -13,7 +13,7 @@ func TestPace(t *testing.T) {
 	for _, c := range []struct {
 		bytes int           // in each second
 		ends  time.Duration // 0: never
-	}{{1, limit + time.Second}, {leastRate / 2, 2*limit + time.Second}, {leastRate, 0}, {1 << 20, 0}} {
+	}{{1, lag*limit + time.Second}, {leastRate / 2, 2*lag*limit + time.Second}, {leastRate, 0}, {1 << 20, 0}} {
 		p := pace{limit: limit}
 		var ended time.Duration
 		for at := time.Duration(0); at < time.Hour && ended == 0; at += time.Second {

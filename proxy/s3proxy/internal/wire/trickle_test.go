@@ -13,7 +13,7 @@ import (
 // A body of which a byte comes now and then, each in time, ends all the same.
 func TestIntakeTrickles(t *testing.T) {
 	t.Parallel()
-	const limit = 300 * time.Millisecond
+	const limit = 100 * time.Millisecond
 	ended := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := NewIntake(r, http.NewResponseController(w), limit, counter())
@@ -34,7 +34,7 @@ func TestIntakeTrickles(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for tick := time.NewTicker(limit / 10); ; {
+	for tick := time.NewTicker(limit / 5); ; {
 		select {
 		case err := <-ended:
 			tick.Stop()
