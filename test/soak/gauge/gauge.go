@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 
@@ -24,11 +25,11 @@ type Gauge interface {
 
 // Metrics are those of all gauges.
 func Metrics(all []Gauge) []trend.Metric {
-	var metrics []trend.Metric
+	var list []trend.Metric
 	for _, g := range all {
-		metrics = append(metrics, g.Metrics()...)
+		list = append(list, g.Metrics()...)
 	}
-	return metrics
+	return list
 }
 
 // Read reads all gauges. One that fails fails all.
@@ -64,7 +65,7 @@ type Process struct {
 
 // Metrics are those of a process.
 func (p Process) Metrics() []trend.Metric {
-	metrics := []trend.Metric{
+	list := []trend.Metric{
 		{Name: p.Name + " RSS bytes", Noise: noiseRSS},
 		{Name: p.Name + " heap bytes", Noise: noiseRSS},
 		{Name: p.Name + " goroutines", Noise: noiseFew},
@@ -72,9 +73,9 @@ func (p Process) Metrics() []trend.Metric {
 		{Name: p.Name + " open files", Noise: noiseFew},
 	}
 	if p.Admin != "" {
-		metrics = append(metrics, trend.Metric{Name: p.Name + " metric lines", Noise: noiseFew})
+		list = append(list, trend.Metric{Name: p.Name + " metric lines", Noise: noiseFew})
 	}
-	return metrics
+	return list
 }
 
 // Read reads them.
@@ -86,9 +87,11 @@ func (p Process) Read(ctx context.Context) (map[string]float64, error) {
 	if p.Admin != "" {
 		return values, p.told(ctx, values)
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	values[p.Name+" heap bytes"] = float64(m.HeapInuse)
+	// What was alive at the last collection goes less up and down than what is in
+	// use; a proxy does not tell it.
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	values[p.Name+" heap bytes"] = float64(live[0].Value.Uint64())
 	values[p.Name+" goroutines"] = float64(runtime.NumGoroutine())
 	return values, nil
 }

@@ -29,14 +29,24 @@ type Samples struct {
 	rows    []row
 }
 
+// row has the values in the order of the metrics, NaN for what was not read. It is
+// kept small: the process that is watched may be this one.
 type row struct {
 	at     time.Duration
-	values map[string]float64
+	values []float64
 }
 
 // Add adds what was read after some time, later than what was added before.
 func (s *Samples) Add(at time.Duration, values map[string]float64) {
-	s.rows = append(s.rows, row{at, values})
+	r := row{at, make([]float64, len(s.Metrics))}
+	for i, m := range s.Metrics {
+		y, ok := values[m.Name]
+		if !ok {
+			y = math.NaN()
+		}
+		r.values[i] = y
+	}
+	s.rows = append(s.rows, r)
 }
 
 // Verdict is what became of a metric.
@@ -59,18 +69,18 @@ const fewest = 4
 // Verdicts are those of all metrics, in their order.
 func (s *Samples) Verdicts() []Verdict {
 	var all []Verdict
-	for _, m := range s.Metrics {
-		all = append(all, s.judge(m))
+	for i := range s.Metrics {
+		all = append(all, s.judge(i))
 	}
 	return all
 }
 
-func (s *Samples) judge(m Metric) Verdict {
-	v := Verdict{Metric: m}
+func (s *Samples) judge(metric int) Verdict {
+	v := Verdict{Metric: s.Metrics[metric]}
 	var warm []point
 	end := s.end()
 	for _, r := range s.rows {
-		if y, ok := r.values[m.Name]; ok && r.at >= end/4 {
+		if y := r.values[metric]; !math.IsNaN(y) && r.at >= end/4 {
 			warm = append(warm, point{r.at, y})
 		}
 	}
@@ -96,7 +106,7 @@ func (s *Samples) judge(m Metric) Verdict {
 		}
 		slices.Sort(part)
 		if i > 0 {
-			v.Grows = v.Grows && rises(parts[i-1], part, m.Noise)
+			v.Grows = v.Grows && rises(parts[i-1], part, v.Noise)
 		}
 	}
 	return v

@@ -22,9 +22,9 @@ func (s *Samples) WriteCSV(w io.Writer) error {
 	}
 	for _, r := range s.rows {
 		line := []string{strconv.FormatFloat(r.at.Seconds(), 'f', 1, 64)}
-		for _, m := range s.Metrics {
+		for _, y := range r.values {
 			text := ""
-			if y, ok := r.values[m.Name]; ok {
+			if !math.IsNaN(y) {
 				text = strconv.FormatFloat(y, 'f', -1, 64)
 			}
 			line = append(line, text)
