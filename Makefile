@@ -71,7 +71,7 @@ test-pg-all: servers-all ## run the tests on PostgreSQL 14 to 18
 .PHONY: test-docker
 test-docker: servers ## run the tests of stores and locks on servers in containers, of the public images
 	@docker version >/dev/null || { echo 'no Docker engine answers: CONTRIBUTING.md, Containers' >&2; exit 1; }
-	FENCE_TEST_DOCKER=1 FENCE_TEST_REQUIRE=1 $(GO) test -timeout 30m $(RACE) $(ARGS) ./internal/testenv ./stores/... ./locks/...
+	FENCE_TEST_DOCKER=1 FENCE_TEST_REQUIRE=1 $(GO) test -count 1 -timeout 30m $(RACE) $(ARGS) ./internal/testenv ./stores/... ./locks/...
 
 .PHONY: race
 race: servers ## run the tests COUNT times, on 1 and on 4 threads, to find what fails rarely
