@@ -190,7 +190,8 @@ func (h *half) reload(statement string) error {
 }
 
 // await returns when the standby is synchronous, and has stored all that the
-// primary had by then: what was committed just before it was, too.
+// primary had by then: what was committed just before it was, too, since a commit
+// is flushed before it waits for a standby.
 func (p *PostgresPair) await() error {
 	const standby = "select coalesce(bool_or(sync_state = 'sync' and flush_lsn >= $1::pg_lsn), false) from pg_stat_replication"
 	return withConn(p.primary.admin, func(ctx context.Context, c *pgx.Conn) error {
@@ -202,7 +203,7 @@ func (p *PostgresPair) await() error {
 		if err := until(ctx, inStep); err != nil {
 			return err
 		}
-		if err := c.QueryRow(ctx, "select pg_current_wal_insert_lsn()::text").Scan(&has); err != nil {
+		if err := c.QueryRow(ctx, "select pg_current_wal_flush_lsn()::text").Scan(&has); err != nil {
 			return err
 		}
 		return until(ctx, inStep)
