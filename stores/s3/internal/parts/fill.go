@@ -86,7 +86,9 @@ func (u *Upload) stream(ctx context.Context, p *payload.Payload, f Filling) erro
 	group.SetLimit(1)
 	free := make(chan []byte, 2)
 	part, filled := f.First, f.First != nil
-	if !filled {
+	if filled {
+		copy(part, f.Front) // which it has room for
+	} else {
 		part = slices.Clone(f.Front)
 	}
 	free <- nil
