@@ -59,5 +59,5 @@ func percentFor(live, floor uint64) int {
 	if live >= floor {
 		return least
 	}
-	return int(min(max((floor-live)*100/live, least), most))
+	return int(min(max((floor-live)*100/live, least), most)) //nolint:gosec // it is no more than that
 }

@@ -28,8 +28,7 @@ func TestKeepHeap(t *testing.T) { //nolint:paralleltest // the heap is the proce
 	defer stop()
 	ballast := make([]byte, 200<<20)
 	settles(t, func(percent int) bool { return percent <= 200 })
-	runtime.KeepAlive(ballast)
-	ballast = nil
+	runtime.KeepAlive(ballast) // and no longer
 	settles(t, func(percent int) bool { return percent > 200 })
 	stop()
 	if got := percent(); got != was {

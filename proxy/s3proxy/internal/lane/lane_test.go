@@ -124,7 +124,7 @@ func TestReuse(t *testing.T) {
 	s := script(t, answers...)
 	p := s.pool(t)
 	for i, want := range []string{"200 ok", "204 ", "200 ok", "200 ok", "304 ", "200 ", "412 <xml>", "200 ok"} {
-		got, err := ask(t, p, http.MethodPut, []byte(fmt.Sprint(i)))
+		got, err := ask(t, p, http.MethodPut, fmt.Append(nil, i))
 		if err != nil || got != want {
 			t.Errorf("answer %d: %q, %v; want %q", i, got, err, want)
 		}

@@ -50,15 +50,15 @@ func silent(t *testing.T, c net.Conn) bool {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("x"), heldSize)
-	for name, end := range map[string]func(t *testing.T, c *Conn) []byte{
-		"release":     func(_ *testing.T, c *Conn) []byte { c.Release(); return nil },
-		"too much":    func(_ *testing.T, c *Conn) []byte { _, _ = c.Write(large); return large },
-		"close":       func(_ *testing.T, c *Conn) []byte { c.Close(); return nil },
-		"close write": func(_ *testing.T, c *Conn) []byte { _ = c.CloseWrite(); return nil },
-		"read from": func(_ *testing.T, c *Conn) []byte {
-			_, _ = c.ReadFrom(bytes.NewReader(large))
-			return large
-		},
+	for name, end := range map[string]struct {
+		act  func(c *Conn)
+		more []byte // that it sends
+	}{
+		"release":     {func(c *Conn) { c.Release() }, nil},
+		"too much":    {func(c *Conn) { _, _ = c.Write(large) }, large},
+		"close":       {func(c *Conn) { c.Close() }, nil},
+		"close write": {func(c *Conn) { _ = c.CloseWrite() }, nil},
+		"read from":   {func(c *Conn) { _, _ = c.ReadFrom(bytes.NewReader(large)) }, large},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +73,8 @@ func TestHold(t *testing.T) {
 			if !silent(t, client) {
 				t.Fatal("it was not held")
 			}
-			want := append([]byte("abc"), end(t, c)...)
+			end.act(c)
+			want := append([]byte("abc"), end.more...)
 			got := make([]byte, len(want))
 			if _, err := io.ReadFull(client, got); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%d bytes, %v; want %d", len(got), err, len(want))
@@ -111,7 +112,7 @@ func TestReleaseOfStuck(t *testing.T) {
 	ours, _ := pair(t)
 	c := NewConn(ours, 50*time.Millisecond)
 	_ = ours.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-	for _, err := ours.Write(make([]byte, 1<<20)); err == nil; _, err = ours.Write(make([]byte, 1<<20)) { //nolint:revive // until no more goes in
+	for _, err := ours.Write(make([]byte, 1<<20)); err == nil; _, err = ours.Write(make([]byte, 1<<20)) { // until no more goes in
 	}
 	c.Hold()
 	_, _ = c.Write([]byte("x"))
