@@ -50,6 +50,18 @@ func (x *exchange) owner() s3xml.Owner {
 	return s3xml.Owner{ID: x.client.AccessKey, DisplayName: x.client.AccessKey}
 }
 
+// ownerFor is owner where the store tells of one of its own, as far as it tells.
+func (x *exchange) ownerFor(id, name string) s3xml.Owner {
+	o := x.owner()
+	if id == "" {
+		o.ID = ""
+	}
+	if name == "" {
+		o.DisplayName = ""
+	}
+	return o
+}
+
 // ownedAsExpected refuses a request whose buckets are somebody else's than it says.
 // What the store would say of its own owners does not matter: the header is not
 // passed on.

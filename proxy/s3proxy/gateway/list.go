@@ -99,8 +99,8 @@ func (x *exchange) objects(infos []minio.ObjectInfo, owner bool) []s3xml.Object 
 		if fenced, _ := x.fenced(x.target.Bucket, o.Key); fenced {
 			objects[i].ETag = shownETag(o.ETag)
 		}
-		if owner {
-			is := x.owner()
+		if owner && o.Owner.ID != "" {
+			is := x.ownerFor(o.Owner.ID, o.Owner.DisplayName)
 			objects[i].Owner = &is
 		}
 	}

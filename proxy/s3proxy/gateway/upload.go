@@ -102,7 +102,8 @@ func (x *exchange) listParts() error {
 	if err != nil {
 		return err
 	}
-	r.Initiator, r.Owner = x.owner(), x.owner()
+	r.Initiator = x.ownerFor(page.Initiator.ID, page.Initiator.DisplayName)
+	r.Owner = x.ownerFor(page.Owner.ID, page.Owner.DisplayName)
 	r.StorageClass = page.StorageClass
 	if r.MaxParts == 0 {
 		return x.xml(http.StatusOK, r)
