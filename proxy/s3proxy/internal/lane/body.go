@@ -4,10 +4,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 )
 
-// Body is that of an answer. It is read by one goroutine, and closed. The connection
-// is used again if it was read to its end.
+// Body is that of an answer. It is read by one goroutine, and closed by any. The
+// connection is used again if it was read to its end before.
 //
 // Its bytes come from the connection itself, if Direct says so.
 type Body struct {
@@ -17,7 +18,9 @@ type Body struct {
 	left int64       // of a body whose length is known, else -1
 	src  io.ReadCloser
 	keep bool // the connection may be used again
-	done bool
+
+	mu   sync.Mutex
+	done bool // the connection is no more this body's
 	err  error
 }
 
@@ -37,8 +40,8 @@ func newBody(p *Pool, c *conn, res *http.Response, stop func() bool) *Body {
 
 // Read reads on.
 func (b *Body) Read(p []byte) (int, error) {
-	if b.done {
-		return 0, b.err
+	if done, err := b.ended(); done {
+		return 0, err
 	}
 	if b.left < 0 {
 		n, err := b.src.Read(p)
@@ -60,27 +63,44 @@ func (b *Body) took(n int64, err error) error {
 	}
 	if err != nil {
 		b.end(unexpected(err))
-		return b.err
+		_, err = b.ended()
 	}
-	return nil
+	return err
 }
 
-// end gives the connection back if all was read, or closes it.
+// ended tells whether no more is to be read, and why.
+func (b *Body) ended() (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done, b.err
+}
+
+// end gives the connection back if all was read, or closes it. It is called by the
+// reader.
 func (b *Body) end(err error) {
+	clean := err == io.EOF && b.keep && b.conn.r.Buffered() == 0 //nolint:errorlint // as Read returns it
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.done {
 		return
 	}
 	b.done, b.err = true, err
-	if in := b.stop(); in && err == io.EOF && b.keep && b.conn.r.Buffered() == 0 { //nolint:errorlint // as Read returns it
+	if in := b.stop(); in && clean {
 		b.pool.put(b.conn)
 		return
 	}
 	b.conn.Close()
 }
 
-// Close ends it.
+// Close ends it, and a Read that is under way.
 func (b *Body) Close() error {
-	b.end(net.ErrClosed)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.done {
+		b.done, b.err = true, net.ErrClosed
+		b.stop()
+		b.conn.Close()
+	}
 	return nil
 }
 
@@ -90,7 +110,7 @@ func (b *Body) Close() error {
 // there are bytes in the buffer, which have to be Read first.
 func (b *Body) Direct(n int64) *io.LimitedReader {
 	socket, ok := b.conn.Conn.(*net.TCPConn)
-	if !ok || b.done || b.left < 0 || b.conn.r.Buffered() > 0 {
+	if done, _ := b.ended(); !ok || done || b.left < 0 || b.conn.r.Buffered() > 0 {
 		return nil
 	}
 	return &io.LimitedReader{R: socket, N: min(n, b.left)}

@@ -444,3 +444,34 @@ func TestDirect(t *testing.T) {
 		t.Errorf("%v, %d connections", err, s.conns.Load())
 	}
 }
+
+// Whoever closes a body ends a Read of it that waits, as net/http's transport may
+// still be at; and nobody else gets its connection.
+func TestCloseWhileReading(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
+	} {
+		s := script(t, answer, ok)
+		p := s.pool(t)
+		res, err := p.Do(request(t.Context(), http.MethodGet), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, failed := make(chan struct{}), make(chan error)
+		go func() {
+			_, _ = io.ReadFull(res.Body, make([]byte, 2))
+			close(read)
+			_, err := res.Body.Read(make([]byte, 1))
+			failed <- err
+		}()
+		<-read
+		res.Body.Close()
+		if err := <-failed; err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("%q: %v", answer, err)
+		}
+		if got, err := ask(t, p, http.MethodPut, nil); err != nil || got != "200 ok" || s.conns.Load() != 2 {
+			t.Errorf("%q, %v, %d connections", got, err, s.conns.Load())
+		}
+	}
+}

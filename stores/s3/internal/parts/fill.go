@@ -122,6 +122,9 @@ func (u *Upload) stream(ctx context.Context, p *payload.Payload, f Filling) erro
 		filled, at = false, 0
 		select {
 		case part = <-free:
+			if part == nil { // the one before was full, so this will be
+				part = make([]byte, 0, f.PartSize)
+			}
 			continue
 		case <-ctx.Done(): // the group has the error
 		}
