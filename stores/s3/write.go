@@ -160,7 +160,7 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 		// Somebody was there at the same moment, and came to nothing; or ended
 		// the upload, as AbortUploads does.
 		if try+1 >= request.MaxConflicts {
-			return conflict(err)
+			return w.neverAgain(err)
 		}
 	default:
 		return err
@@ -172,6 +172,16 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 		return errors.Join(ended, err)
 	}
 	return nil
+}
+
+// neverAgain is the error of a write that lost in the same state of the key, time
+// after time. If there is nothing to be seen that a creation could lose to, it is not
+// another write: to versitygw "file" is in the way of "file/".
+func (w *write) neverAgain(err error) error {
+	if w.fresh && w.state.Absent() && request.IsStatus(err, http.StatusPreconditionFailed) {
+		return unsupported(w.grant.Token, fmt.Errorf("something that is no object is in the way of the key: %w", err))
+	}
+	return conflict(err)
 }
 
 func conflict(err error) error { return fmt.Errorf("%w: %w", ErrConflict, err) }
