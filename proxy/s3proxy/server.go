@@ -156,7 +156,7 @@ func (s *Server) newHTTP(ctx context.Context, clients *sync.WaitGroup) *http.Ser
 			switch state {
 			case http.StateIdle: // an answer has ended
 				if plain, ok := conn.(*wire.Conn); ok {
-					plain.Release()
+					plain.Idle()
 				}
 			case http.StateClosed:
 				s.disconnected(conn)

@@ -90,7 +90,7 @@ type Config struct {
 // and GotConn of the context's httptrace.ClientTrace, or a write that failed counts
 // as one that may have been carried out; and tells of what the store answers by a
 // minio.ErrorResponse. Of the options it has to heed what they make of a request's
-// header, and PartNumber.
+// header, PartNumber, and Checksum.
 type Objects interface {
 	GetObject(ctx context.Context, bucket, key string, o minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, http.Header, error)
 	PutObject(ctx context.Context, bucket, key string, body io.Reader, size int64, md5Base64, sha256Hex string, o minio.PutObjectOptions) (minio.UploadInfo, error)

@@ -43,6 +43,15 @@ func (c *Conn) Release() {
 	_ = c.release(nil) // whoever reads or writes next learns of it
 }
 
+// Idle is Release at the end of an answer. What is written next has no deadline of
+// this one: net/http sends a 100 Continue without setting any.
+func (c *Conn) Idle() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_ = c.release(nil) // as in Release
+	_ = c.SetWriteDeadline(time.Time{})
+}
+
 // release sends what was held, and p behind it.
 func (c *Conn) release(p []byte) error {
 	c.holding = false

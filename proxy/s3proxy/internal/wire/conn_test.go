@@ -106,6 +106,26 @@ func TestCloseOfStuck(t *testing.T) {
 	}
 }
 
+// The deadline of one answer is not that of the next, which may come much later and
+// begin with a 100 Continue of net/http's.
+func TestIdleHasNoDeadline(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	ours, client := pair(t)
+	c := NewConn(ours, limit)
+	c.Hold()
+	_, _ = c.Write([]byte("a"))
+	c.Idle()
+	<-time.After(limit + limit/10) // until a deadline has passed, if there is one
+	if _, err := c.Write([]byte("b")); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 2)
+	if _, err := io.ReadFull(client, got); err != nil || string(got) != "ab" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // What was held of a client that takes nothing is given up in time.
 func TestReleaseOfStuck(t *testing.T) {
 	t.Parallel()
@@ -141,7 +161,7 @@ func answered(t *testing.T, store *http.Server, plain bool) (addr string, kernel
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }, //nolint:forbidigo // as the server does
 		ConnState: func(c net.Conn, state http.ConnState) {
 			if state == http.StateIdle {
-				c.(*counting).Release()
+				c.(*counting).Idle()
 			}
 		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
