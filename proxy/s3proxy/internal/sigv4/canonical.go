@@ -31,10 +31,13 @@ func parseTarget(r *http.Request) (*target, error) {
 	if err != nil {
 		return nil, malformed
 	}
+	t := &target{path: path, decoded: decoded}
+	if query == "" {
+		return t, nil
+	}
 	if _, err := url.ParseQuery(query); err != nil {
 		return nil, malformed
 	}
-	t := &target{path: path, decoded: decoded}
 	for text := range strings.SplitSeq(query, "&") {
 		if text == "" {
 			continue
@@ -83,7 +86,7 @@ func (c *claim) differs(r *http.Request, t *target, s spelling) bool {
 		return false
 	}
 	return s&rawSpaces == 0 || slices.ContainsFunc(c.signed, func(name string) bool {
-		return slices.ContainsFunc(valuesOf(r, name), func(value string) bool {
+		return slices.ContainsFunc(valuesOf(r, name, new([1]string)), func(value string) bool {
 			value = strings.Trim(value, " \t")
 			return string(appendCollapsed(nil, value)) != value
 		})
@@ -102,9 +105,10 @@ func (c *claim) canonical(b []byte, r *http.Request, t *target, s spelling) []by
 	}
 	b = append(b, '\n')
 	b = append(c.appendQuery(b, t, s), '\n')
+	var one [1]string
 	for _, name := range c.signed {
 		b = append(append(b, name...), ':')
-		for i, value := range valuesOf(r, name) {
+		for i, value := range valuesOf(r, name, &one) {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -135,6 +139,9 @@ func appendNames(b []byte, names []string) []byte {
 // is a space, as it is to whoever acts on the query, unless the client signed it
 // as it stands.
 func (c *claim) appendQuery(b []byte, t *target, s spelling) []byte {
+	if len(t.query) == 0 {
+		return b
+	}
 	type encoded struct{ name, value string }
 	sorted := make([]encoded, 0, len(t.query))
 	for _, p := range t.query {
@@ -162,20 +169,22 @@ func (c *claim) appendQuery(b []byte, t *target, s spelling) []byte {
 }
 
 // valuesOf is what a client sent in a header, with those that net/http's server
-// takes out of Header. It takes out no other ones.
-func valuesOf(r *http.Request, name string) []string {
+// takes out of Header. It takes out no other ones. Those are put into one.
+func valuesOf(r *http.Request, name string, one *[1]string) []string {
 	switch name {
 	case "host":
-		return []string{r.Host}
+		one[0] = r.Host
+		return one[:]
 	case "content-length":
 		if r.ContentLength < 0 {
 			return nil
 		}
-		return []string{strconv.FormatInt(r.ContentLength, 10)}
+		one[0] = strconv.FormatInt(r.ContentLength, 10)
+		return one[:]
 	case "transfer-encoding":
 		return r.TransferEncoding
 	}
-	return r.Header[http.CanonicalHeaderKey(name)]
+	return r.Header[canonicalName(name)]
 }
 
 // appendEscaped appends a text with every byte encoded that is not unreserved

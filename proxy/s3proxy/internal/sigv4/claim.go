@@ -26,6 +26,11 @@ func (c *claim) scope() string {
 	return c.date + "/" + c.region + "/" + c.service + "/" + c.terminator
 }
 
+// dated is what follows the algorithm in a text that is signed: when, and for where.
+func (c *claim) dated() string {
+	return c.stamp + "\n" + c.date + "/" + c.region + "/" + c.service + "/" + c.terminator + "\n"
+}
+
 func (c *claim) malformed(format string, args ...any) *Error {
 	if c.presigned {
 		return refuse(http.StatusBadRequest, "AuthorizationQueryParametersError", "Error parsing the X-Amz-Credential parameter; "+format, args...)
@@ -78,27 +83,30 @@ func version4A(scheme string) *Error {
 // readHeader reads what follows the algorithm in an Authorization header.
 func readHeader(r *http.Request, text string) (*claim, error) {
 	c := &claim{}
-	parts := map[string]string{}
+	names := [...]string{"Credential", "SignedHeaders", "Signature"}
+	var values [len(names)]string
+	count := 0
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(strings.Trim(part, " \t"), "=")
-		if _, twice := parts[name]; twice || !found || len(parts) == 3 {
+		if count++; !found || count > len(names) {
 			return nil, c.malformed("it is not a Credential, SignedHeaders and Signature, each of them once.")
 		}
-		parts[name] = value
+		if i := slices.Index(names[:], name); i >= 0 {
+			values[i] = value
+		}
 	}
-	for _, name := range []string{"Credential", "SignedHeaders", "Signature"} {
-		if parts[name] == "" {
+	for i, name := range names { // as many as there may be: then each was there once
+		if values[i] == "" {
 			return nil, c.malformed("the %s is missing.", name)
 		}
 	}
-	if err := c.set(parts["Credential"], parts["SignedHeaders"], parts["Signature"]); err != nil {
+	if err := c.set(values[0], values[1], values[2]); err != nil {
 		return nil, err
 	}
 	var err error
-	if c.at, err = dateOf(r.Header); err != nil {
+	if c.at, c.stamp, err = dateOf(r.Header); err != nil {
 		return nil, denied("AWS authentication requires a valid Date or x-amz-date header")
 	}
-	c.stamp = c.at.Format(stampForm)
 	switch hashed := r.Header["X-Amz-Content-Sha256"]; len(hashed) {
 	case 0:
 		return nil, invalidRequest("Missing required header for this request: x-amz-content-sha256")
@@ -190,24 +198,22 @@ func (c *claim) set(credential, signed, signature string) error {
 
 var errNoDate = errors.New("no date, or not one")
 
-// dateOf is the date of a request with its signature in a header.
-func dateOf(h http.Header) (time.Time, error) {
-	switch dates := h["X-Amz-Date"]; len(dates) {
-	case 0:
-	case 1:
-		return parseStamp(dates[0])
-	default:
-		return time.Time{}, errNoDate
+// dateOf is the date of a request with its signature in a header, and its stamp.
+func dateOf(h http.Header) (at time.Time, stamp string, err error) {
+	dates := h["X-Amz-Date"]
+	alone := len(dates) == 0
+	if alone {
+		dates = h["Date"]
 	}
-	dates := h["Date"]
 	if len(dates) != 1 {
-		return time.Time{}, errNoDate
+		return at, "", errNoDate
 	}
-	if at, err := parseStamp(dates[0]); err == nil {
-		return at, nil
+	if at, err = parseStamp(dates[0]); err == nil || !alone {
+		return at, dates[0], err
 	}
-	at, err := http.ParseTime(dates[0])
-	return at.UTC(), err
+	at, err = http.ParseTime(dates[0])
+	at = at.UTC()
+	return at, at.Format(stampForm), err
 }
 
 func parseStamp(text string) (time.Time, error) {
@@ -219,10 +225,21 @@ func parseStamp(text string) (time.Time, error) {
 
 // isName tells whether a text is the name of a header in lower case.
 func isName(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
-		return c <= ' ' || c >= 0x7f || 'A' <= c && c <= 'Z' || strings.ContainsRune("()<>@,;:\\\"/[]?={}", c)
-	})
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f || 'A' <= c && c <= 'Z' || separators[c] {
+			return false
+		}
+	}
+	return text != ""
 }
+
+// separators are what stands between names.
+var separators = func() (set [0x7f]bool) { //nolint:gochecknoglobals // a constant
+	for _, c := range "()<>@,;:\\\"/[]?={}" {
+		set[c] = true
+	}
+	return set
+}()
 
 func isHash(text string) bool {
 	sum, err := hex.DecodeString(text)

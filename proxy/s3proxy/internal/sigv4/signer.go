@@ -1,12 +1,10 @@
 package sigv4
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -33,11 +31,11 @@ func (s *Signer) sign(r *http.Request, hash string, at time.Time) *chain {
 	stamp := at.UTC().Format(stampForm)
 	r.Header["X-Amz-Date"], r.Header["X-Amz-Content-Sha256"] = []string{stamp}, []string{hash}
 	delete(r.Header, "Authorization")
-	c := &claim{accessKey: s.AccessKey, date: stamp[:len("20060102")], region: s.Region, service: service, terminator: terminator, hashed: hash}
+	c := &claim{accessKey: s.AccessKey, date: stamp[:len("20060102")], stamp: stamp, region: s.Region, service: service, terminator: terminator, hashed: hash}
 	c.signed = append(make([]string, 0, len(r.Header)+1), "host")
 	for name := range r.Header {
 		if name != "User-Agent" && name != "Content-Length" && name != "Expect" {
-			c.signed = append(c.signed, strings.ToLower(name))
+			c.signed = append(c.signed, lowerName(name))
 		}
 	}
 	slices.Sort(c.signed)
@@ -51,9 +49,11 @@ func (s *Signer) sign(r *http.Request, hash string, at time.Time) *chain {
 	}
 	canonical := c.canonical(make([]byte, 0, 1024), r, t, 0)
 	sum := sha256.Sum256(canonical)
-	scope := stamp + "\n" + c.scope() + "\n"
+	scope := c.dated()
 	key := s.keys.of(s.AccessKey, s.SecretKey, c.date, s.Region)
-	mac := hmac.New(sha256.New, key)
+	mac := key.mac()
+	defer key.done(mac)
+	mac.Reset()
 	text := append(append(canonical[:0], algorithm+"\n"...), scope...)
 	mac.Write(hex.AppendEncode(text, sum[:]))
 	signature := hex.AppendEncode(nil, mac.Sum(canonical[:0]))
@@ -63,7 +63,7 @@ func (s *Signer) sign(r *http.Request, hash string, at time.Time) *chain {
 	header = append(append(header, c.scope()...), ", SignedHeaders="...)
 	header = append(appendNames(header, c.signed), ", Signature="...)
 	r.Header["Authorization"] = []string{string(append(header, signature...))}
-	return &chain{key: key, scope: scope, previous: signature}
+	return &chain{key: key.bytes, scope: scope, previous: signature}
 }
 
 // EscapePath returns a path as it stands in the URL of a request that is signed:

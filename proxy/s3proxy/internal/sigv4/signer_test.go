@@ -172,7 +172,7 @@ func TestKeysAreRemembered(t *testing.T) {
 	for _, c := range []struct{ key, secret, date string }{
 		{"a", "s", "20260101"}, {"a", "s", "20260101"}, {"a", "t", "20260101"}, {"a", "t", "20260102"}, {"b", "t", "20260102"}, {"a", "s", "20260101"},
 	} {
-		if got, want := k.of(c.key, c.secret, c.date, "r"), signingKey(c.secret, c.date, "r"); !bytes.Equal(got, want) {
+		if got, want := k.of(c.key, c.secret, c.date, "r").bytes, signingKey(c.secret, c.date, "r"); !bytes.Equal(got, want) {
 			t.Errorf("%v: %x, want %x", c, got, want)
 		}
 	}

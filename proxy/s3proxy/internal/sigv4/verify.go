@@ -1,7 +1,6 @@
 package sigv4
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -102,13 +101,14 @@ func (v *Verifier) Verify(r *http.Request) (*Request, error) {
 		return nil, err
 	}
 	secret, known := v.cfg.Secret(c.accessKey)
-	var key []byte
+	var key *derived
 	if known = known && secret != ""; known {
 		key = v.keys.of(c.accessKey, secret, c.date, v.cfg.Region)
 	} else {
 		key = v.keys.of("", "no such key, but the same work", c.date, v.cfg.Region)
 	}
-	matches := c.matches(r, target, key)
+	dated := c.dated()
+	matches := c.matches(r, target, key, dated)
 	if !known {
 		return nil, refuse(http.StatusForbidden, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
 	}
@@ -118,7 +118,7 @@ func (v *Verifier) Verify(r *http.Request) (*Request, error) {
 	return &Request{
 		AccessKey: c.accessKey, Presigned: c.presigned, Time: c.at,
 		http: r, signed: c.signed, hashed: c.hashed,
-		chain:     chain{key: key, scope: c.stamp + "\n" + c.scope() + "\n", previous: []byte(c.signature)},
+		chain:     chain{key: key.bytes, scope: dated, previous: []byte(c.signature)},
 		completes: r.Method == http.MethodPost && target.has("uploadId"),
 	}, nil
 }
@@ -165,9 +165,12 @@ func signsAll(r *http.Request, c *claim) error {
 	if !slices.Contains(c.signed, "host") {
 		missing = append(missing, "host")
 	}
+	const prefix = "x-amz-"
 	for name := range r.Header {
-		name = strings.ToLower(name)
-		if !strings.HasPrefix(name, "x-amz-") || slices.Contains(c.signed, name) {
+		if len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
+			continue
+		}
+		if name = lowerName(name); slices.Contains(c.signed, name) {
 			continue
 		}
 		// With the signature in a header, both are in what it signs anyway.
@@ -184,22 +187,22 @@ func signsAll(r *http.Request, c *claim) error {
 }
 
 // matches tells whether the signature is that of one of the request's spellings.
-func (c *claim) matches(r *http.Request, t *target, key []byte) bool {
-	mac := hmac.New(sha256.New, key)
-	var buf []byte
+func (c *claim) matches(r *http.Request, t *target, key *derived, dated string) bool {
+	mac := key.mac()
+	defer key.done(mac)
+	buf := make([]byte, 0, 1024)
 	for s := range spellings {
 		if !c.differs(r, t, s) {
 			continue
 		}
 		buf = c.canonical(buf[:0], r, t, s)
 		sum := sha256.Sum256(buf)
+		buf = append(append(buf[:0], algorithm+"\n"...), dated...)
+		var signature [2 * sha256.Size]byte
 		mac.Reset()
-		buf = append(buf[:0], algorithm+"\n"...)
-		buf = append(buf, c.stamp...)
-		buf = append(append(append(buf, '\n'), c.scope()...), '\n')
 		mac.Write(hex.AppendEncode(buf, sum[:]))
-		buf = hex.AppendEncode(buf[:0], mac.Sum(nil))
-		if subtle.ConstantTimeCompare(buf, []byte(c.signature)) == 1 {
+		hex.Encode(signature[:], mac.Sum(buf[:0]))
+		if subtle.ConstantTimeCompare(signature[:], []byte(c.signature)) == 1 {
 			return true
 		}
 	}
