@@ -128,8 +128,15 @@ func parseNumber(s string) (int64, string) {
 // unescape decodes a resource. Upper-case hex only, and only of bytes that
 // must be encoded: otherwise one token would have two texts.
 func unescape(s string) (resource, flaw string) {
-	out := make([]byte, 0, MaxResourceLen)
-	for i := 0; i < len(s); i++ {
+	plain := 0
+	for plain < len(s) && unreserved(s[plain]) {
+		plain++
+	}
+	if plain == len(s) {
+		return s, ""
+	}
+	out := append(make([]byte, 0, len(s)), s[:plain]...)
+	for i := plain; i < len(s); i++ {
 		c := s[i]
 		if unreserved(c) {
 			out = append(out, c)

@@ -14,6 +14,9 @@ func ParseList(text string) ([]Token, error) {
 		}
 		tokens = append(tokens, t)
 	}
+	if len(tokens) == 1 { // which Parse has found valid
+		return tokens, nil
+	}
 	if err := ValidateList(tokens); err != nil {
 		return nil, err
 	}

@@ -86,12 +86,26 @@ func (x *exchange) mayUse(bucket string) error {
 }
 
 func checkBucket(name string) error {
+	if plainBucket(name) {
+		return nil
+	}
 	if err := s3utils.CheckValidBucketName(name); err != nil {
 		e := refusal.New(refusal.InvalidBucketName, "The specified bucket is not valid.")
 		e.Cause = err
 		return e
 	}
 	return nil
+}
+
+// plainBucket reports whether a name is one as most buckets have it, which is known
+// without an expression that is searched for in it.
+func plainBucket(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && (c != '-' || i == 0 || i == len(name)-1) {
+			return false
+		}
+	}
+	return len(name) >= 3 && len(name) <= 63
 }
 
 // checkKey refuses a key that is the fence's own, that leads out of its bucket,

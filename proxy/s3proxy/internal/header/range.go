@@ -59,6 +59,9 @@ func digits(text string) (int64, bool) {
 
 // Date reads a date of HTTP; one that cannot be read is none, as RFC 9110 has it.
 func Date(text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
 	t, err := http.ParseTime(text)
 	if err != nil {
 		return time.Time{}

@@ -40,7 +40,9 @@ func infoOf(key string, h http.Header) (minio.ObjectInfo, error) {
 	}
 	// Some have 0 there, or other things that are no time: that is no reason not to
 	// read the object.
-	info.Expires, _ = date(first(h, "Expires"))
+	if text := first(h, "Expires"); text != "" {
+		info.Expires, _ = date(text)
+	}
 	for name, values := range h {
 		if name, user := strings.CutPrefix(name, metaPrefix); user {
 			decode(values)
