@@ -108,25 +108,6 @@ func (p *Pool) exchange(c *conn, r *http.Request, data []byte) (res *http.Respon
 	return res, false, nil
 }
 
-// maxInterim bounds the answers that come before the one that counts.
-const maxInterim = 5
-
-func readHead(c *conn, r *http.Request) (*http.Response, error) {
-	for range maxInterim {
-		res, err := http.ReadResponse(c.r, r)
-		if err != nil {
-			return nil, err
-		}
-		if res.StatusCode >= http.StatusOK {
-			return res, nil
-		}
-		if res.StatusCode == http.StatusSwitchingProtocols {
-			break
-		}
-	}
-	return nil, errors.New("the server does not answer")
-}
-
 // unexpected makes an error of an end that comes too early.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
@@ -138,7 +119,11 @@ func unexpected(err error) error {
 // appendRequest appends a request as it is sent.
 func appendRequest(b []byte, r *http.Request, body []byte) ([]byte, error) {
 	b = append(append(b, r.Method...), ' ')
-	b = append(b, r.URL.EscapedPath()...)
+	if r.URL.RawPath != "" { // as it was signed
+		b = append(b, r.URL.RawPath...)
+	} else {
+		b = append(b, r.URL.EscapedPath()...)
+	}
 	if r.URL.RawQuery != "" {
 		b = append(append(b, '?'), r.URL.RawQuery...)
 	}
