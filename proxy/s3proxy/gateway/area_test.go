@@ -72,20 +72,3 @@ func TestCovered(t *testing.T) {
 		}
 	}
 }
-
-func TestETags(t *testing.T) {
-	t.Parallel()
-	for etag, want := range map[string]string{"d41d8cd98f00b204e9800998ecf8427e": "d41d8cd98f00b204e9800998ecf8427e-0", "d41d8cd98f00b204e9800998ecf8427e-2": "d41d8cd98f00b204e9800998ecf8427e-2"} {
-		if got := shownETag(etag); got != want {
-			t.Errorf("%q is shown as %q", etag, got)
-		}
-		for _, named := range []string{want, quoted(want), " " + quoted(want) + " "} {
-			if got := namedETag(named); got != etag {
-				t.Errorf("%q names %q, want %q", named, got, etag)
-			}
-		}
-	}
-	if got := namedETag("*"); got != "*" {
-		t.Errorf("* names %q", got)
-	}
-}

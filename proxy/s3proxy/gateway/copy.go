@@ -9,6 +9,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/origin"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
@@ -61,7 +62,7 @@ func (x *exchange) copyObject() error {
 		if err != nil {
 			return nil, sourceError(x.unmet(err, token, o.IfMatch))
 		}
-		return s3xml.CopyObject{LastModified: time.Now(), ETag: shownETag(made.ETag)}, nil
+		return s3xml.CopyObject{LastModified: time.Now(), ETag: etag.Shown(made.ETag)}, nil
 	})
 }
 
@@ -72,7 +73,7 @@ func (x *exchange) destination() (dst s3store.CopyDest, err error) {
 	if dst.PutOptions, err = header.PutOptions(h); err != nil {
 		return dst, err
 	}
-	dst.PutOptions.IfMatch, dst.PutOptions.IfNoneMatch = namedETag(h.Get("If-Match")), namedETag(h.Get("If-None-Match"))
+	dst.PutOptions.IfMatch, dst.PutOptions.IfNoneMatch = etag.Named(h.Get("If-Match")), etag.Named(h.Get("If-None-Match"))
 	if dst.ReplaceMetadata, err = header.Replaces(h, "metadata"); err != nil {
 		return dst, err
 	}
@@ -94,12 +95,12 @@ func (x *exchange) origin() (*origin.Origin, error) {
 		return nil, err
 	}
 	c := &o.Conditions
-	c.IfMatch, c.IfNoneMatch = unquoted(c.IfMatch), unquoted(c.IfNoneMatch)
+	c.IfMatch, c.IfNoneMatch = etag.Unquoted(c.IfMatch), etag.Unquoted(c.IfNoneMatch)
 	fenced, err := x.fenced(o.Bucket, o.Key)
 	if err != nil || !fenced {
 		return o, err
 	}
-	c.IfMatch, c.IfNoneMatch = namedETag(c.IfMatch), namedETag(c.IfNoneMatch)
+	c.IfMatch, c.IfNoneMatch = etag.Named(c.IfMatch), etag.Named(c.IfNoneMatch)
 	if o.Bucket == x.target.Bucket {
 		o.Store = x.store
 		o.Token, err = x.readToken(o.Key)
@@ -181,7 +182,7 @@ func (x *exchange) copyPart() error {
 		if err != nil {
 			return nil, sourceError(err)
 		}
-		return s3xml.CopyPart{LastModified: time.Now(), ETag: shownPart(number, part.ETag)}, nil
+		return s3xml.CopyPart{LastModified: time.Now(), ETag: etag.Part(number, part.ETag)}, nil
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
@@ -82,7 +83,7 @@ func (x *exchange) deleteOne(o *s3xml.DeleteObject) error {
 	if err != nil {
 		return err
 	}
-	return x.store.Delete(x.ctx(), token, o.Key, s3store.DeleteOptions{IfMatch: namedETag(o.ETag)})
+	return x.store.Delete(x.ctx(), token, o.Key, s3store.DeleteOptions{IfMatch: etag.Named(o.ETag)})
 }
 
 // deleteBare deletes a key that no resource covers.

@@ -35,7 +35,7 @@ import (
 //	                       when all of it was verified: read a document to its end.
 //	header.PutOptions(h)   what the headers say of an object that is written
 //	reply(status)          an answer without a body; xml and stream: one with
-//	shownETag, namedETag   the ETags of framed objects as clients see and name them
+//	etag.Shown, etag.Named the ETags of framed objects as clients see and name them
 //
 // and either has answered and returns nil, or returns an error and has not: then
 // refuse, and nothing else, makes the answer of it (package refusal; errors of

@@ -7,6 +7,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
@@ -97,7 +98,7 @@ func (x *exchange) objects(infos []minio.ObjectInfo, owner bool) []s3xml.Object 
 			Key: o.Key, LastModified: o.LastModified, ETag: o.ETag, Size: o.Size, StorageClass: o.StorageClass,
 		}
 		if fenced, _ := x.fenced(x.target.Bucket, o.Key); fenced {
-			objects[i].ETag = shownETag(o.ETag)
+			objects[i].ETag = etag.Shown(o.ETag)
 		}
 		if owner && o.Owner.ID != "" {
 			is := x.ownerFor(o.Owner.ID, o.Owner.DisplayName)

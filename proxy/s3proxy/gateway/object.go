@@ -8,6 +8,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
@@ -25,7 +26,7 @@ func (x *exchange) putObject() error {
 	if err != nil {
 		return err
 	}
-	o.IfMatch, o.IfNoneMatch = namedETag(x.r.Header.Get("If-Match")), namedETag(x.r.Header.Get("If-None-Match"))
+	o.IfMatch, o.IfNoneMatch = etag.Named(x.r.Header.Get("If-Match")), etag.Named(x.r.Header.Get("If-None-Match"))
 	token, err := x.writeToken(x.target.Key, p.Size())
 	if err != nil {
 		return err
@@ -35,7 +36,7 @@ func (x *exchange) putObject() error {
 		return x.absent(err, o.IfMatch)
 	}
 	h := x.w.Header()
-	h.Set("ETag", quoted(shownETag(info.ETag)))
+	h.Set("ETag", etag.Quoted(etag.Shown(info.ETag)))
 	x.version(info.VersionID)
 	for name, value := range p.Checksums() {
 		h.Set(name, value)
@@ -51,7 +52,7 @@ func (x *exchange) deleteObject() error {
 	if err != nil {
 		return err
 	}
-	o := s3store.DeleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match"))}
+	o := s3store.DeleteOptions{IfMatch: etag.Named(x.r.Header.Get("If-Match"))}
 	if err := x.store.Delete(x.ctx(), token, x.target.Key, o); err != nil {
 		return x.absent(err, o.IfMatch)
 	}

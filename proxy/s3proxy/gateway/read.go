@@ -7,6 +7,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
@@ -28,7 +29,7 @@ const maxPart = 10000
 func (x *exchange) wanted() (*wanted, error) {
 	h := x.r.Header
 	w := &wanted{GetOptions: s3store.GetOptions{
-		IfMatch: namedETag(h.Get("If-Match")), IfNoneMatch: namedETag(h.Get("If-None-Match")),
+		IfMatch: etag.Named(h.Get("If-Match")), IfNoneMatch: etag.Named(h.Get("If-None-Match")),
 		IfModifiedSince: header.Date(h.Get("If-Modified-Since")), IfUnmodifiedSince: header.Date(h.Get("If-Unmodified-Since")),
 	}}
 	asked := h.Get("Range")
@@ -94,6 +95,6 @@ func (w *wanted) status(x *exchange, s span, size int64) int {
 func (x *exchange) describe(info *minio.ObjectInfo) {
 	h := x.w.Header()
 	header.Describe(h, info)
-	h.Set("ETag", quoted(shownETag(info.ETag)))
+	h.Set("ETag", etag.Quoted(etag.Shown(info.ETag)))
 	header.Override(h, x.target.Query)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/checksum"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
@@ -43,15 +45,6 @@ func (x *exchange) partNumber() (int, error) {
 	return int(n), nil
 }
 
-// shownPart is the ETag of a part as clients see it. Only part 1 has a header
-// in front.
-func shownPart(number int, etag string) string {
-	if number == 1 {
-		return shownETag(etag)
-	}
-	return etag
-}
-
 func (x *exchange) uploadPart() error {
 	number, err := x.partNumber()
 	if err != nil {
@@ -77,7 +70,7 @@ func (x *exchange) uploadPart() error {
 		return err
 	}
 	h := x.w.Header()
-	h.Set("ETag", quoted(shownPart(number, part.ETag)))
+	h.Set("ETag", etag.Quoted(etag.Verified(number, part.ETag, p.Checksums(), p.Size())))
 	for name, value := range p.Checksums() {
 		h.Set(name, value)
 	}
@@ -111,15 +104,14 @@ func (x *exchange) listParts() error {
 	r.Next, r.Truncated = page.NextPartNumberMarker, page.IsTruncated
 	for _, p := range page.ObjectParts {
 		r.Parts = append(r.Parts, s3xml.UploadedPart{
-			Number: p.PartNumber, LastModified: p.LastModified, ETag: shownPart(p.PartNumber, p.ETag), Size: p.Size,
+			Number: p.PartNumber, LastModified: p.LastModified, ETag: etag.Part(p.PartNumber, p.ETag), Size: p.Size,
 		})
 	}
 	return x.xml(http.StatusOK, r)
 }
 
 // completeUpload makes an object of an upload. Checksums of the parts and of the
-// object are passed over: those that the store knows are of framed parts, and
-// each part was verified when it came.
+// object are compared here: those that the store knows are of framed parts.
 func (x *exchange) completeUpload() error {
 	id := x.target.Query.Get("uploadId")
 	p, err := x.payload()
@@ -135,19 +127,20 @@ func (x *exchange) completeUpload() error {
 		if i > 0 && p.Number <= named[i-1].Number {
 			return refusal.New(refusal.InvalidPartOrder, "The list of parts was not in ascending order. Parts must be ordered by part number.")
 		}
-		parts[i] = minio.CompletePart{PartNumber: p.Number, ETag: p.ETag}
-		if p.Number == 1 {
-			parts[i].ETag = namedETag(p.ETag)
-		}
+		parts[i].PartNumber = p.Number
+		parts[i].ETag, _, _ = etag.NamedPart(p.Number, p.ETag)
 	}
 	token, err := x.writeToken(x.target.Key, 0)
 	if err != nil {
 		return err
 	}
+	if err := checksum.Compare(named, x.r.Header); err != nil {
+		return err
+	}
 	if err := errors.Join(x.measureFirst(token, id, parts), x.measure(token, id, parts)); err != nil {
 		return err
 	}
-	o := s3store.CompleteOptions{IfMatch: namedETag(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
+	o := s3store.CompleteOptions{IfMatch: etag.Named(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
 	return x.late(x.g.patience, func() (s3xml.Document, error) {
 		info, err := x.store.CompleteUpload(x.ctx(), token, x.target.Key, id, parts, o)
 		if r := (minio.ErrorResponse{}); errors.As(err, &r) && r.Code == minio.NoSuchUpload && guard.OutcomeOf(err) != guard.Refused {
@@ -160,7 +153,7 @@ func (x *exchange) completeUpload() error {
 			return nil, x.unmet(err, token, o.IfMatch)
 		}
 		return s3xml.CompleteUpload{
-			Location: x.location(), Bucket: x.target.Bucket, Key: x.target.Key, ETag: shownETag(info.ETag),
+			Location: x.location(), Bucket: x.target.Bucket, Key: x.target.Key, ETag: etag.Shown(info.ETag),
 		}, nil
 	})
 }
@@ -196,7 +189,7 @@ func (x *exchange) measureFirst(token guard.Token, id string, parts []minio.Comp
 		e := refusal.New(refusal.EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
 		e.Extra = map[string]string{
 			"ProposedSize": strconv.FormatInt(first.Size, 10), "MinSizeAllowed": strconv.Itoa(minPart),
-			"PartNumber": "1", "ETag": shownPart(1, first.ETag),
+			"PartNumber": "1", "ETag": etag.Part(1, first.ETag),
 		}
 		return e
 	}

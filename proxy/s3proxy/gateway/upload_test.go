@@ -321,12 +321,13 @@ func TestCompleteArguments(t *testing.T) {
 		"If-None-Match":   {completeBody(one), map[string]string{"If-None-Match": "*"}, http.StatusPreconditionFailed, "PreconditionFailed"},
 		"older If-Match":  {completeBody(one), map[string]string{"If-Match": `"0-0"`}, http.StatusPreconditionFailed, "PreconditionFailed"},
 		"bad Content-MD5": {completeBody(one), map[string]string{"Content-Md5": md5Of("")}, http.StatusBadRequest, "BadDigest"},
+		"unknown sum":     {completeBody(one), map[string]string{"X-Amz-Checksum-Crc64nvme": "AAAAAAAAAAA=", "X-Amz-Checksum-Type": "FULL_OBJECT"}, http.StatusBadRequest, "InvalidRequest"},
 	} {
 		p.do(t, http.MethodPost, query, row.body, row.header, number(1)).expect(t, what, row.status, row.code)
 		p.holds(t, "k", "old", number(1))
 	}
 	p.do(t, http.MethodPost, query, completeBody(one), map[string]string{
-		"If-Match": `"` + etag + `"`, "X-Amz-Mp-Object-Size": "5", "X-Amz-Checksum-Crc64nvme": "AAAAAAAAAAA=", "X-Amz-Checksum-Type": "FULL_OBJECT",
+		"If-Match": `"` + etag + `"`, "X-Amz-Mp-Object-Size": "5", "X-Amz-Checksum-Type": "FULL_OBJECT",
 	}, number(1)).expect(t, "right", http.StatusOK, "")
 	p.holds(t, "k", "small", number(1))
 }

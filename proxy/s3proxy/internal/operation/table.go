@@ -133,7 +133,7 @@ func ofObjects() []Operation {
 		{Name: DeleteObject, Access: Write, Scope: Object, method: http.MethodDelete, takes: []string{"versionId"}},
 		{Name: CreateMultipartUpload, Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"uploads"}, amz: objectHeaders},
 		{Name: UploadPartCopy, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"partNumber", "uploadId"}, copies: true, amz: slices.Concat(copyConditions, []string{"copy-source-range"})},
-		{Name: UploadPart, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"partNumber", "uploadId"}, amz: []string{"checksum-algorithm"}}, // minio-go says it
+		{Name: UploadPart, Access: Write, Scope: Object, method: http.MethodPut, needs: []string{"partNumber", "uploadId"}, amz: []string{"checksum-algorithm", "checksum-type"}}, // minio-go says them
 		{Name: ListParts, Scope: Object, method: http.MethodGet, needs: []string{"uploadId"}, takes: []string{"max-parts", "part-number-marker", "encoding-type"}},
 		{Name: CompleteMultipartUpload, Access: Write, Scope: Object, method: http.MethodPost, needs: []string{"uploadId"}, amz: []string{"checksum-type", "mp-object-size"}},
 		{Name: AbortMultipartUpload, Access: Write, Scope: Object, method: http.MethodDelete, needs: []string{"uploadId"}},

@@ -10,6 +10,7 @@ type Code string
 // Codes that the proxy itself comes to.
 const (
 	AccessDenied             Code = "AccessDenied"
+	BadDigest                Code = "BadDigest"
 	BucketAlreadyOwnedByYou  Code = "BucketAlreadyOwnedByYou"
 	EntityTooLarge           Code = "EntityTooLarge"
 	EntityTooSmall           Code = "EntityTooSmall"
@@ -62,7 +63,7 @@ func (c Code) Status() int {
 		return http.StatusPreconditionFailed
 	case SlowDown:
 		return http.StatusServiceUnavailable
-	case EntityTooLarge, EntityTooSmall, IncompleteBody, InvalidArgument, InvalidBucketName, InvalidPart,
+	case BadDigest, EntityTooLarge, EntityTooSmall, IncompleteBody, InvalidArgument, InvalidBucketName, InvalidPart,
 		InvalidPartOrder, InvalidRequest, InvalidTag, InvalidURI, KeyTooLong, MalformedXML, MaxMessageLengthExceeded, MetadataTooLarge, RequestTimeout:
 	}
 	return http.StatusBadRequest

@@ -1,4 +1,6 @@
-package gateway
+// Package etag translates between the ETags of the store and those that clients
+// see.
+package etag
 
 import "strings"
 
@@ -7,32 +9,32 @@ import "strings"
 // as the ETag of an upload in parts, with which nobody compares anything.
 const notMD5 = "-0"
 
-// shownETag is the ETag of a framed object as clients see it, without quotes.
-func shownETag(etag string) string {
+// Shown is the ETag of a framed object as clients see it, without quotes.
+func Shown(etag string) string {
 	if etag == "" || strings.Contains(etag, "-") {
 		return etag
 	}
 	return etag + notMD5
 }
 
-// namedETag is the store's ETag for one that a client names, with or without
+// Named is the store's ETag for one that a client names, with or without
 // quotes; "*" stays what it is.
-func namedETag(etag string) string {
-	named := unquoted(etag)
+func Named(etag string) string {
+	named := Unquoted(etag)
 	if stored := strings.TrimSuffix(named, notMD5); stored != "" {
 		return stored
 	}
 	return named
 }
 
-// unquoted is an ETag that a client names without its quotes. If there is nothing
+// Unquoted is an ETag that a client names without its quotes. If there is nothing
 // in them it is one that no object has: a condition that is false, not none.
-func unquoted(etag string) string {
+func Unquoted(etag string) string {
 	if bare := strings.Trim(strings.TrimSpace(etag), `"`); bare != "" || etag == "" {
 		return bare
 	}
 	return "-"
 }
 
-// quoted is an ETag as it stands in a header.
-func quoted(etag string) string { return `"` + etag + `"` }
+// Quoted is an ETag as it stands in a header.
+func Quoted(etag string) string { return `"` + etag + `"` }
