@@ -35,8 +35,8 @@ func readHead(c *conn, r *http.Request) (*http.Response, error) {
 }
 
 // plainHead reads the head of an answer as almost all are: it is in the buffer
-// already, has each header once, and tells the length of its body. It returns nil
-// and has read nothing of any other, which is http.ReadResponse's: what both read
+// already, and tells the length of its body, once. It returns nil and has read nothing
+// of any other, which is http.ReadResponse's: what both read
 // they read alike. A body that the answer has is still in the connection, and nil here.
 func plainHead(c *conn, r *http.Request) *http.Response {
 	if r.Method != http.MethodGet && r.Method != http.MethodPut {
@@ -91,7 +91,7 @@ func plainHeader(text string) (h http.Header, length int64, ok bool) {
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, 0, false
 		}
-		switch name = textproto.CanonicalMIMEHeaderKey(name); name {
+		switch name = canonicalName(name); name {
 		case "Transfer-Encoding", "Trailer", "Pragma":
 			return nil, 0, false
 		case "Connection":
@@ -105,11 +105,34 @@ func plainHeader(text string) (h http.Header, length int64, ok bool) {
 			}
 			length = int64(n)
 		}
+		if before := h[name]; before != nil {
+			if name == "Content-Length" {
+				return nil, 0, false
+			}
+			h[name] = append(before, value)
+			continue
+		}
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
-		if len(h) < len(values) { // it was there
-			return nil, 0, false
-		}
 	}
 	return h, length, length >= 0
+}
+
+// canonicalNames are names as stores send them, and as net/http has them.
+var canonicalNames = func() map[string]string { //nolint:gochecknoglobals // a table
+	names := make(map[string]string)
+	for _, name := range []string{
+		"accept-ranges", "content-encoding", "content-length", "content-range", "content-type", "date", "ETag", "last-modified", "server",
+		"x-amz-checksum-type", "x-amz-checksum-crc64nvme", "x-amz-id-2", "x-amz-object-size", "x-amz-request-id", "x-amz-storage-class",
+	} {
+		names[name] = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	return names
+}()
+
+func canonicalName(name string) string {
+	if known, ok := canonicalNames[name]; ok {
+		return known
+	}
+	return textproto.CanonicalMIMEHeaderKey(name)
 }

@@ -31,7 +31,7 @@ var heads = map[string]bool{
 	"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc":                false,
 	"HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc":                                    false,
 	"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nabc":                   false,
-	"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: 1\r\nx-a: 2\r\n\r\nabc":                 false,
+	"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: 1\r\nx-a: 2\r\nX-A: 1\r\n\r\nabc":       true,
 	"HTTP/1.1 200 OK\r\nX: a\r\n  continued\r\nContent-Length: 3\r\n\r\nabc":              false,
 	"HTTP/1.1 200 OK\r\nX: a\nContent-Length: 3\r\n\r\nabc":                               false,
 	"HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 3\r\n\r\nabc":                            false,
@@ -90,7 +90,7 @@ func FuzzPlainHead(f *testing.F) {
 func BenchmarkReadHead(b *testing.B) {
 	const text = "HTTP/1.1 200 OK\r\nServer: VERSITYGW\r\nDate: Mon, 30 Nov 2026 07:00:00 GMT\r\nContent-Type: application/octet-stream\r\nContent-Length: 4096\r\n" +
 		"Etag: \"0123456789abcdef0123456789abcdef\"\r\nLast-Modified: Mon, 30 Nov 2026 07:00:00 GMT\r\nAccept-Ranges: bytes\r\nX-Amz-Request-Id: 0123456789ABCDEF\r\n" +
-		"X-Amz-Meta-Fence: fm1:1:33:33:h:i:0123456789abcdef\r\nX-Amz-Storage-Class: STANDARD\r\n\r\n"
+		"X-Amz-Meta-Fence: fm1:1:33:33:h:i:0123456789abcdef\r\nX-Amz-Storage-Class: STANDARD\r\nx-amz-request-id: 0123456789ABCDEF\r\n\r\n"
 	r := &http.Request{Method: http.MethodGet}
 	in := strings.NewReader(text)
 	c := &conn{r: bufio.NewReaderSize(in, readSize)}

@@ -26,17 +26,16 @@ func parseTarget(r *http.Request) (*target, error) {
 	if !strings.HasPrefix(path, "/") { // the absolute form, which is for proxies
 		path, query = r.URL.EscapedPath(), r.URL.RawQuery
 	}
-	malformed := refuse(http.StatusBadRequest, "InvalidURI", "Couldn't parse the specified URI.")
 	decoded, err := url.PathUnescape(path)
 	if err != nil {
-		return nil, malformed
+		return nil, malformedURI()
 	}
 	t := &target{path: path, decoded: decoded}
 	if query == "" {
 		return t, nil
 	}
 	if _, err := url.ParseQuery(query); err != nil {
-		return nil, malformed
+		return nil, malformedURI()
 	}
 	for text := range strings.SplitSeq(query, "&") {
 		if text == "" {
@@ -49,6 +48,10 @@ func parseTarget(r *http.Request) (*target, error) {
 		t.query = append(t.query, p)
 	}
 	return t, nil
+}
+
+func malformedURI() *Error {
+	return refuse(http.StatusBadRequest, "InvalidURI", "Couldn't parse the specified URI.")
 }
 
 func (t *target) has(name string) bool {
