@@ -43,6 +43,9 @@ func Describe(h http.Header, info *minio.ObjectInfo) {
 
 // Override puts into h what a query says that the answer to a read is to say.
 func Override(h http.Header, query url.Values) {
+	if len(query) == 0 {
+		return
+	}
 	for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Type", "Expires"} {
 		if parameter := "response-" + strings.ToLower(name); query.Has(parameter) {
 			h.Set(name, query.Get(parameter))

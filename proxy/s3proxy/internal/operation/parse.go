@@ -145,8 +145,7 @@ func anybody(name string) bool {
 // it asks for would not be done.
 func (o *Operation) Foreign(h http.Header) (string, bool) {
 	for name := range h {
-		rest, ok := strings.CutPrefix(strings.ToLower(name), "x-amz-")
-		if ok && !heeds(o.amz, rest) {
+		if rest, ok := amz(name); ok && !heeds(o.amz, rest) {
 			return strings.ToLower(name), true
 		}
 	}
@@ -161,14 +160,23 @@ func (o *Operation) Elsewhere(h http.Header) (string, bool) {
 		return string(o.Name), true
 	}
 	for name := range h {
-		name = strings.ToLower(name)
 		// Some stores take the first on any PUT; to the others MinIO takes an
 		// archive apart, and makes objects of what is in it.
-		if strings.HasPrefix(name, "x-amz-rename-source") || strings.HasPrefix(name, "x-amz-snowball-") || name == "x-amz-meta-snowball-auto-extract" {
-			return name, true
+		rest, ok := amz(name)
+		if ok && (strings.HasPrefix(rest, "rename-source") || strings.HasPrefix(rest, "snowball-") || rest == "meta-snowball-auto-extract") {
+			return strings.ToLower(name), true
 		}
 	}
 	return "", false
+}
+
+// amz is what a header is called behind "x-amz-", in lower case, if it is one of S3's.
+func amz(name string) (string, bool) {
+	const prefix = "x-amz-"
+	if len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
+		return "", false
+	}
+	return strings.ToLower(name[len(prefix):]), true
 }
 
 func heeds(names []string, name string) bool {

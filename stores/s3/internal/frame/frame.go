@@ -72,7 +72,11 @@ func Begin(info *minio.ObjectInfo) (int64, error) {
 // Parts returns how many parts the server says that the object was uploaded in;
 // 0 if it does not.
 func Parts(info *minio.ObjectInfo) int {
-	n, err := strconv.Atoi(info.Headers.Get("X-Amz-Mp-Parts-Count"))
+	text := info.Headers.Get("X-Amz-Mp-Parts-Count")
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
 	if err != nil {
 		return 0
 	}
@@ -91,10 +95,16 @@ func Hide(info *minio.ObjectInfo, state layout.State, size int64) {
 		info.ChecksumAlgorithm, info.ChecksumMode = "", ""
 	}
 	for name := range info.Metadata {
-		if strings.HasPrefix(strings.ToLower(name), "x-amz-checksum-") || name == "Content-Range" || name == "Content-Length" {
+		if checksum(name) || name == "Content-Range" || name == "Content-Length" {
 			info.Metadata.Del(name)
 		}
 	}
+}
+
+// checksum reports whether a header is one that tells a checksum.
+func checksum(name string) bool {
+	const prefix = "x-amz-checksum-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // Uploaded is what of the answer to a write is told to its caller: the checksums

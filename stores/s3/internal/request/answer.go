@@ -13,6 +13,9 @@ var ErrNoETag = errors.New("the server gives the object no ETag")
 
 // ResponseOf returns the answer of the server that err is, if it is one.
 func ResponseOf(err error) (minio.ErrorResponse, bool) {
+	if err == nil {
+		return minio.ErrorResponse{}, false
+	}
 	var r minio.ErrorResponse
 	ok := errors.As(err, &r)
 	return r, ok
