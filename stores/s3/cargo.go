@@ -121,9 +121,9 @@ func (u *upload) send(ctx context.Context, h layout.Header, c layout.Condition) 
 			return minio.UploadInfo{}, layout.Denied, err
 		}
 	}
-	info, reply, err := u.Complete(ctx, nil, c)
+	done, reply, err := u.Complete(ctx, nil, c)
 	if reply == layout.Accepted {
-		_, reply, err = u.store.confirm(ctx, &u.Upload, h, c)
+		_, reply, err = u.store.confirm(ctx, &u.Upload, h, c, done.Proven)
 	}
 	// A 409 ends the upload, as S3's reference has it; so does somebody's abort.
 	switch {
@@ -132,7 +132,7 @@ func (u *upload) send(ctx context.Context, h layout.Header, c layout.Condition) 
 	case reply == layout.Denied && (request.IsStatus(err, http.StatusConflict) || request.IsStatus(err, http.StatusNotFound) && !request.IsAbsent(err)):
 		u.Abort(ctx)
 	}
-	return info, reply, err
+	return done.UploadInfo, reply, err
 }
 
 func (u *upload) begin(ctx context.Context, h layout.Header) error {
@@ -150,18 +150,27 @@ func (u *upload) begin(ctx context.Context, h layout.Header) error {
 var errNotThere = errors.New("the server acknowledged an upload that it did not complete")
 
 // confirm looks whether an upload that the server says it has completed is
-// there. versitygw says so of any upload that is gone, aborted ones included.
-func (s *Store) confirm(ctx context.Context, u *parts.Upload, h layout.Header, c layout.Condition) (minio.ObjectInfo, layout.Reply, error) {
+// there. versitygw says so of any upload that is gone, aborted ones included. If
+// something else is there by now, it was overwritten, if the server is to be
+// believed: it has proven that it has put the parts together, or it was seen to tell
+// of an upload that is gone. The info is that of the object, if it is there.
+func (s *Store) confirm(ctx context.Context, u *parts.Upload, h layout.Header, c layout.Condition, proven bool) (minio.ObjectInfo, layout.Reply, error) {
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
 	state, info, err := s.look(ctx, layout.Grant{}, u.Key)
 	switch {
-	case err != nil:
-		return info, layout.Lost, err
-	case state.Header == h:
+	case err == nil && state.Header == h:
 		return info, layout.Accepted, nil
-	case c.Holds(state) && u.Gone(ctx):
-		return info, layout.Denied, errNotThere
+	case err == nil && c.Holds(state):
+		if u.Gone(ctx) {
+			return minio.ObjectInfo{}, layout.Denied, errNotThere
+		}
+		return minio.ObjectInfo{}, layout.Lost, errNotThere
+	case proven:
+		return minio.ObjectInfo{}, layout.Accepted, nil
 	}
-	return info, layout.Lost, errNotThere
+	if honest, _ := s.tested.Honest(ctx, s.parts); honest {
+		return minio.ObjectInfo{}, layout.Accepted, nil
+	}
+	return minio.ObjectInfo{}, layout.Lost, errors.Join(errNotThere, err)
 }

@@ -30,7 +30,8 @@ type CompleteOptions struct {
 // be called again, here or in another process: as long as the object that it
 // made has not been overwritten, it succeeds. If the upload is gone and the
 // object is another, the error has the code NoSuchUpload, and its outcome is
-// unknown unless the key shows that it was never completed.
+// unknown unless the key shows that it was never completed. Size and LastModified are
+// zero if the object was overwritten before it could be looked at.
 func (s *Store) CompleteUpload(ctx context.Context, token guard.Token, key, id string, list []minio.CompletePart, o CompleteOptions) (minio.UploadInfo, error) {
 	info, err := s.completeUpload(ctx, token, key, id, list, o)
 	return info, s.done(ctx, "complete upload of", key, err)
@@ -90,20 +91,34 @@ func (c *completion) again() bool { return !c.spent }
 
 func (c *completion) whole(int64) bool { return true }
 
+// maxLooks is how often an object is looked for that is said to be there: for a second
+// or two.
+const maxLooks = 9
+
 // errSpent says that there is nothing left to complete.
 var errSpent = errors.New("upload is gone")
 
 func (c *completion) send(ctx context.Context, h layout.Header, cond layout.Condition) (minio.UploadInfo, layout.Reply, error) {
-	info, reply, err := c.Complete(ctx, c.list, cond)
+	done, reply, err := c.Complete(ctx, c.list, cond)
 	if reply == layout.Accepted {
 		var there minio.ObjectInfo
-		if there, reply, err = c.store.confirm(ctx, &c.Upload, h, cond); reply == layout.Accepted {
-			info.Size, info.LastModified = there.Size, there.LastModified
-		}
+		there, reply, err = c.confirm(ctx, h, cond, done.Proven)
+		done.Size, done.LastModified = there.Size, there.LastModified
 	}
 	if reply == layout.Denied && (errors.Is(err, errNotThere) || request.IsCode(err, minio.NoSuchUpload)) {
 		c.spent = true
-		return info, layout.Spent, errNoUpload(c.Key, errors.Join(errSpent, err))
+		return done.UploadInfo, layout.Spent, errNoUpload(c.Key, errors.Join(errSpent, err))
 	}
-	return info, reply, err
+	return done.UploadInfo, reply, err
+}
+
+// confirm is the store's, but waits a little for what is not there: versitygw
+// acknowledges a completion while it carries out another of the same upload.
+func (c *completion) confirm(ctx context.Context, h layout.Header, cond layout.Condition, proven bool) (minio.ObjectInfo, layout.Reply, error) {
+	for try := 0; ; try++ {
+		there, reply, err := c.store.confirm(ctx, &c.Upload, h, cond, proven)
+		if reply != layout.Denied || try+1 >= maxLooks || request.Pause(ctx, try) != nil {
+			return there, reply, err
+		}
+	}
 }

@@ -23,7 +23,7 @@ var varying = []struct {
 	instead string
 }{
 	// An ETag of the proxy's is no MD5 and does not look like one.
-	{regexp.MustCompile(`\b[0-9a-f]{32}(-0)?\b`), "ETAG"},
+	{regexp.MustCompile(`\b[0-9a-f]{32}(-0|-(crc32|crc32c|crc64nvme|sha1|sha256)-[0-9a-f]+-[0-9a-f]+)?\b`), "ETAG"},
 	{regexp.MustCompile(`\b[0-9a-f]{32}-(\d+)\b`), "ETAG-$1"},
 	{regexp.MustCompile(`\w{3}, \d\d \w{3} ` + now + ` [\d:]{8} GMT`), "TIME"},
 	{regexp.MustCompile(now + `[-/]\d\d[-/]\d\d[T ][\d:.]+(Z|\+00:00)?`), "TIME"},

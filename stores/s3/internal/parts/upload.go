@@ -48,11 +48,20 @@ func (u *Upload) Create(ctx context.Context) error {
 	return nil
 }
 
+// Completed is what a server answers to a completion.
+type Completed struct {
+	minio.UploadInfo
+
+	// Proven: it tells a checksum of the object, so it has put the parts together,
+	// and does not acknowledge what it has not done.
+	Proven bool
+}
+
 // Complete makes an object of these parts, all that were uploaded if it is nil,
 // in the state of the key that c names.
-func (u *Upload) Complete(ctx context.Context, list []minio.CompletePart, c layout.Condition) (minio.UploadInfo, layout.Reply, error) {
+func (u *Upload) Complete(ctx context.Context, list []minio.CompletePart, c layout.Condition) (Completed, layout.Reply, error) {
 	if err := ctx.Err(); err != nil {
-		return minio.UploadInfo{}, layout.Denied, err
+		return Completed{}, layout.Denied, err
 	}
 	if list == nil {
 		list = u.parts
@@ -66,7 +75,8 @@ func (u *Upload) Complete(ctx context.Context, list []minio.CompletePart, c layo
 	if err != nil {
 		err = fmt.Errorf("complete upload: %w", err)
 	}
-	return frame.Uploaded(info, u.size), reply, err
+	proven := info.ChecksumCRC64NVME != "" || info.ChecksumCRC32 != "" || info.ChecksumCRC32C != "" || info.ChecksumSHA1 != "" || info.ChecksumSHA256 != ""
+	return Completed{frame.Uploaded(info, u.size), proven && err == nil}, reply, err
 }
 
 // Gone reports whether the server says that there is no such upload any more.

@@ -23,9 +23,9 @@ import (
 // Tests remembers which conditions the server was seen to honour. The zero value
 // is ready for use.
 type Tests struct {
-	puts, uploads, trailers passing
+	puts, uploads, trailers, gone passing
 
-	trails bool // what trailers has found out
+	trails, honest bool // what trailers and gone have found out
 }
 
 // passing runs a test until it has passed once.
@@ -107,6 +107,29 @@ func (t *Tests) Uploads(ctx context.Context, b *parts.Bucket) error {
 		}
 		return testUpload(ctx, b, "If-None-Match", layout.Condition{}) // Puts has put it there
 	})
+}
+
+// Honest finds out, once, whether the server says of an upload which is gone that it
+// is gone: three requests. versitygw acknowledges its completion if there is an object
+// at the key. Puts comes first.
+func (t *Tests) Honest(ctx context.Context, b *parts.Bucket) (bool, error) {
+	err := t.gone.do(ctx, func() error {
+		id, err := b.Create(ctx, key, minio.PutObjectOptions{})
+		if err != nil {
+			return err
+		}
+		if err := b.Abort(ctx, key, id); err != nil {
+			return err
+		}
+		u := &parts.Upload{Bucket: b, Key: key, ID: id}
+		_, reply, err := u.Complete(ctx, []minio.CompletePart{{PartNumber: 1, ETag: noETag}}, layout.Condition{}) // nor could it be carried out
+		if reply == layout.Lost {
+			return err
+		}
+		t.honest = request.IsCode(err, minio.NoSuchUpload)
+		return nil
+	})
+	return err == nil && t.honest, err
 }
 
 func testUpload(ctx context.Context, b *parts.Bucket, what string, c layout.Condition) error {
