@@ -71,7 +71,7 @@ func (r *batchRun) send(ctx context.Context, b *pgx.Batch) error {
 	err := results.Close()
 	if r.committed {
 		for _, f := range r.fresh {
-			r.session.remember(f.token, f.ticket)
+			r.store.claims.renew(f.token, f.ticket)
 		}
 		if r.failed != nil {
 			return appliedError{r.failed}
@@ -85,7 +85,7 @@ func (r *batchRun) send(ctx context.Context, b *pgx.Batch) error {
 		err = errors.New("no reply to COMMIT")
 	}
 	r.rollback(ctx)
-	r.doubt()
+	r.doubt(err)
 	var unqueued pgx.ErrPreprocessingBatch
 	if !sent || errors.As(err, &unqueued) {
 		err = unsentError{r.store.explain(err)}
@@ -108,11 +108,7 @@ func (r *batchRun) queue(b *pgx.Batch) *pgx.Batch {
 	for _, q := range b.QueuedQueries {
 		out.QueuedQueries = append(out.QueuedQueries, r.wrap(q))
 	}
-	var seq, epoch any
-	if t, ok := r.session.tickets[g.token]; ok {
-		seq, epoch = t.seq, t.epoch
-	}
-	out.Queue(check("$1::pg_catalog.oid", "$2", "$3", r.shared), seq, epoch, g.text).Query(func(rows pgx.Rows) error {
+	out.Queue(check("$1::pg_catalog.oid", "$2", "$3", r.shared), g.ticket.seq, g.ticket.epoch, g.text).Query(func(rows pgx.Rows) error {
 		var row [][]byte
 		if rows.Next() {
 			row = rows.RawValues() // of a text, the same in both formats

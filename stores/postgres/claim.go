@@ -73,7 +73,6 @@ func (s *Store) claim(ctx context.Context, token guard.Token) (grant, error) {
 		err = unexpectedTagError(tag)
 	}
 	if err == nil {
-		sessionOf(conn).remember(token, g.ticket)
 		return g, nil
 	}
 	w := work{store: s, conn: conn, one: [1]grant{g}}
@@ -112,12 +111,14 @@ func (s *Store) claimFailed(ctx context.Context, w *work, err error) error {
 	return w.settled("claim", w.refusal(s.explain(err)))
 }
 
-// maxClaims bounds what a store remembers of claimed tokens. A forgotten one
-// is claimed again, which changes nothing.
-const maxClaims = 4096
+// maxClaims bounds what a store remembers of claimed tokens: about half a KiB
+// each, so 8 MiB. Beyond it any one is forgotten for another; not the oldest,
+// for holders that take turns would each time have lost theirs. It is claimed
+// again then, which changes nothing if it is current, and is refused otherwise.
+const maxClaims = 16 << 10
 
-// claims remembers which tokens were claimed. A claim is for ever: the mark
-// never goes down. The zero value is ready for use.
+// claims remembers which tokens were claimed, and the newest ticket of each. A
+// claim is for ever: the mark never goes down. The zero value is ready for use.
 type claims struct {
 	mu      sync.RWMutex
 	done    map[guard.Token]grant
@@ -142,6 +143,18 @@ func (c *claims) forget(token guard.Token) {
 	c.mu.Lock()
 	delete(c.done, token)
 	c.mu.Unlock()
+}
+
+// renew keeps the ticket with which the database answered a check that did not
+// match. Only call it when the COMMIT of the transaction that it came from was
+// acknowledged.
+func (c *claims) renew(token guard.Token, t ticket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g, ok := c.done[token]; ok {
+		g.ticket = t
+		c.done[token] = g
+	}
 }
 
 // once claims token, or waits for whoever is claiming it. A claim that ended

@@ -22,25 +22,30 @@ func (w *work) commit(ctx context.Context) error {
 		return w.settled("commit", unexpectedTagError(tag))
 	}
 	for _, f := range w.fresh {
-		w.session.remember(f.token, f.ticket)
+		w.store.claims.renew(f.token, f.ticket)
 	}
 	return nil
 }
 
 func (w *work) commitFailed(ctx context.Context, err error) error {
 	w.rollback(ctx)
-	w.doubt()
+	w.doubt(err)
 	if isError(err, noSuchStatement) {
 		w.unprepare(ctx)
 	}
 	return w.settled("commit", w.refusal(w.store.explain(err)))
 }
 
-// doubt forgets the tickets with which a check has just failed; an error of
-// COMMIT itself says nothing against them.
-func (w *work) doubt() {
+// doubt forgets the claims whose tickets an error speaks against: in a
+// database that was restored or installed anew the oid of a sequence may be
+// nobody's or another's, so that each check with it would fail. The next
+// transaction claims again. (A refusal ends in Store.refused.)
+func (w *work) doubt(err error) {
+	if !isError(err, noSuchRelation, wrongObject, noPrivilege) {
+		return
+	}
 	for _, g := range w.grants[w.passed:] {
-		delete(w.session.tickets, g.token)
+		w.store.claims.forget(g.token)
 	}
 }
 
@@ -56,11 +61,8 @@ func (w *work) sendCommit(ctx context.Context) (tag string, err error) {
 	batch := &pgconn.Batch{}
 	for i := range w.grants {
 		g := &w.grants[i]
-		params := [][]byte{nil, nil, []byte(g.text)}
-		if t, ok := w.session.tickets[g.token]; ok {
-			params[0], params[1] = binary.BigEndian.AppendUint32(nil, t.seq), binary.BigEndian.AppendUint64(nil, t.epoch)
-		}
-		batch.ExecStatement(check, params, []int16{1, 1, 0}, nil)
+		seq, epoch := binary.BigEndian.AppendUint32(nil, g.ticket.seq), binary.BigEndian.AppendUint64(nil, g.ticket.epoch)
+		batch.ExecStatement(check, [][]byte{seq, epoch, []byte(g.text)}, []int16{1, 1, 0}, nil)
 	}
 	batch.ExecStatement(commit, nil, nil, nil)
 	return exchange(ctx, pg, func() *pgconn.MultiResultReader { return pg.ExecBatch(ctx, batch) }, w.collect)
@@ -70,15 +72,15 @@ func (w *work) sendCommit(ctx context.Context) (tag string, err error) {
 func (w *work) commitMessage() string {
 	var b strings.Builder
 	for _, g := range w.grants {
-		b.WriteString(w.session.checkText(g, w.shared))
+		b.WriteString(g.check(w.shared))
 		b.WriteByte(';')
 	}
 	b.WriteString("commit")
 	return b.String()
 }
 
-// collect reads the row of the i-th check: a ticket, if the database had to
-// decide.
+// collect reads the row of the i-th check: a ticket, if the grant's did not
+// match and the database had to decide.
 func (w *work) collect(i int, row [][]byte) error {
 	if i >= len(w.grants) {
 		return nil
@@ -93,11 +95,7 @@ func (w *work) collect(i int, row [][]byte) error {
 	return nil
 }
 
-// checkText is the check of one token with its values in it.
-func (s *session) checkText(g grant, shared bool) string {
-	seq, epoch := "null", "null"
-	if t, ok := s.tickets[g.token]; ok {
-		seq, epoch = literal(t.seq), literal(t.epoch)
-	}
-	return check(seq, epoch, "'"+g.text+"'", shared)
+// check is the check of one token with its values in it.
+func (g grant) check(shared bool) string {
+	return check(literal(g.ticket.seq), literal(g.ticket.epoch), "'"+g.text+"'", shared)
 }

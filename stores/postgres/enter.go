@@ -28,10 +28,10 @@ func (s *Store) Enter(ctx context.Context, token guard.Token) (guard.Entry, erro
 	w.conn, w.session = conn.Conn(), sessionOf(conn.Conn())
 	// READ COMMITTED, so that a check that waited for a claim sees it.
 	w.begins = "begin isolation level read committed read only;" + noTimeouts("idle_in_transaction_session_timeout", "transaction_timeout")
-	message := w.beginMessage() + "\n;" + w.session.checkText(w.grants[0], w.shared)
+	message := w.beginMessage() + "\n;" + w.grants[0].check(w.shared)
 	if _, err := simple(ctx, w.conn.PgConn(), message, nil); err != nil {
 		w.rollback(ctx)
-		delete(w.session.tickets, token)
+		w.doubt(err)
 		conn.Release()
 		return nil, s.refused(ctx, notApplied("enter", w.refusal(s.explain(err))))
 	}

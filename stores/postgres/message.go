@@ -14,6 +14,9 @@ const (
 	lockNotAvailable    = "55P03"
 	noSuchStatement     = "26000"
 	readOnlyTransaction = "25006"
+	noSuchRelation      = "XX000" // could not open relation with OID: PostgreSQL has no better
+	wrongObject         = "42809"
+	noPrivilege         = "42501"
 )
 
 // What the store sends. Every name is qualified: the caller's search_path is

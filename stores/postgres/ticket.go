@@ -8,13 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/fenceproxy/fenceproxy/guard"
 )
 
 // ticket is what makes a check one comparison: as long as the sequence seq
 // holds epoch, the token that it was given for is current. It is only ever a
-// shortcut; where it does not match, the database decides by the token.
+// shortcut; where it does not match, the database decides by the token. So it
+// holds on every connection, and whoever forgets or confuses one loses time.
 type ticket struct {
 	seq   uint32
 	epoch uint64 // 63 bits
@@ -44,17 +43,12 @@ func ticketOf(seq, epoch []byte) (ticket, error) {
 // sessionKey is where a connection keeps its session.
 const sessionKey = "github.com/fenceproxy/fenceproxy/stores/postgres"
 
-// maxTickets bounds what a connection remembers; beyond it, it starts over.
-const maxTickets = 256
-
 // session is what is known of one connection. Whoever has the connection has
-// it alone. Tickets are kept per connection: a restored database, where the
-// oid of a sequence may be another's, means new connections.
+// it alone.
 type session struct {
 	conn     *pgx.Conn
 	named    map[string]string // texts of statements that were prepared by name
 	prepares bool              // the connection's queries are prepared statements
-	tickets  map[guard.Token]ticket
 	commands map[*pgconn.StatementDescription]*pgconn.StatementDescription
 }
 
@@ -66,18 +60,8 @@ func sessionOf(conn *pgx.Conn) *session {
 	fresh := &session{
 		conn:     conn,
 		prepares: conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
-		tickets:  map[guard.Token]ticket{},
 		commands: map[*pgconn.StatementDescription]*pgconn.StatementDescription{},
 	}
 	data[sessionKey] = fresh
 	return fresh
-}
-
-// remember keeps the ticket of a token. Only call it when the COMMIT of the
-// transaction that it came from was acknowledged.
-func (s *session) remember(token guard.Token, t ticket) {
-	if len(s.tickets) >= maxTickets {
-		clear(s.tickets)
-	}
-	s.tickets[token] = t
 }
