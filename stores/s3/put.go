@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -112,7 +113,22 @@ func (s *Store) writer(ctx context.Context, token guard.Token, key string) (layo
 	if err == nil {
 		err = s.mine(token, key)
 	}
+	if err == nil && strings.HasSuffix(key, "/") {
+		err = s.holdsSlashes(ctx, key)
+	}
 	return g, err
+}
+
+// holdsSlashes refuses a key that ends in a slash where the server holds nothing under
+// such ones, not even a header. Whether it does not may stay unknown: then the write tells.
+func (s *Store) holdsSlashes(ctx context.Context, key string) error {
+	if holds, err := s.tested.Slashes(ctx, s.parts); holds || err != nil {
+		return nil //nolint:nilerr // the server has not said no
+	}
+	return minio.ErrorResponse{
+		StatusCode: http.StatusBadRequest, Code: "DirectoryObjectContainsData", Key: key,
+		Message: "The store keeps objects as files and folders, and holds no bytes under a key that ends in a slash. Leave the slash out.",
+	}
 }
 
 const metaPrefix = "x-amz-meta-"

@@ -176,7 +176,7 @@ func (w *write) mayRepeat(ctx context.Context, c layout.Condition, try int, err 
 
 // neverAgain is the error of a write that lost in the same state of the key, time
 // after time. If there is nothing to be seen that a creation could lose to, it is not
-// another write: to versitygw "file" is in the way of "file/".
+// another write: to some stores a folder is in the way of a file.
 func (w *write) neverAgain(err error) error {
 	if w.fresh && w.state.Absent() && request.IsStatus(err, http.StatusPreconditionFailed) {
 		return unsupported(w.grant.Token, fmt.Errorf("something that is no object is in the way of the key: %w", err))

@@ -23,9 +23,9 @@ import (
 // Tests remembers which conditions the server was seen to honour. The zero value
 // is ready for use.
 type Tests struct {
-	puts, uploads, trailers, gone passing
+	puts, uploads, trailers, gone, slashes passing
 
-	trails, honest bool // what trailers and gone have found out
+	trails, honest, slashed bool // what trailers, gone and slashes have found out
 }
 
 // passing runs a test until it has passed once.
@@ -71,6 +71,7 @@ func (p *passing) end(passed bool) {
 
 const (
 	key    = ".fence/selftest"
+	folder = ".fence/selftest-folder/"
 	text   = "Fenced objects are in this bucket.\n"
 	noETag = "00000000000000000000000000000000"
 )
@@ -130,6 +131,28 @@ func (t *Tests) Honest(ctx context.Context, b *parts.Bucket) (bool, error) {
 		return nil
 	})
 	return err == nil && t.honest, err
+}
+
+// Slashes finds out, once, whether the server holds a payload under a key that ends in a
+// slash: one request. To one that keeps objects as files (versitygw) that is a folder;
+// it says so before it has read the body, and a long one breaks off without a word.
+func (t *Tests) Slashes(ctx context.Context, b *parts.Bucket) (bool, error) {
+	err := t.slashes.do(ctx, func() error {
+		for try := 0; ; try++ {
+			opts := minio.PutObjectOptions{ContentType: "text/plain"}
+			request.Condition(&opts, layout.Condition{})
+			_, err := b.Core.PutObject(ctx, b.Name, folder, payload.NewBody(strings.NewReader(text), int64(len(text))), int64(len(text)), "", "", opts)
+			held := err == nil || request.IsStatus(err, http.StatusPreconditionFailed) // since an earlier test
+			if held || request.IsStatus(err, http.StatusBadRequest) || request.IsStatus(err, http.StatusNotImplemented) {
+				t.slashed = held
+				return nil
+			}
+			if err := request.GiveUp(ctx, try, err); err != nil {
+				return fmt.Errorf("try a key that ends in a slash: %w", err)
+			}
+		}
+	})
+	return err == nil && t.slashed, err
 }
 
 func testUpload(ctx context.Context, b *parts.Bucket, what string, c layout.Condition) error {
