@@ -138,7 +138,7 @@ func launchRedis(c RedisConfig) (*RedisServer, func(), error) {
 		return launchShifted(bin, c)
 	}
 	for attempt := 1; ; attempt++ {
-		s, stop, err := tryRedis(bin, c.args(), (*RedisServer).pong)
+		s, stop, err := tryRedis(bin, c.conf(), c.args(), (*RedisServer).pong)
 		if err == nil || !portTaken(err) || attempt == startAttempts {
 			return s, stop, err
 		}
@@ -152,18 +152,25 @@ func (c *RedisConfig) args() []string {
 	}
 	// A replica's first copy would else begin five seconds late.
 	args = append(args, "--repl-diskless-sync-delay", "0")
-	if host, port, ok := strings.Cut(c.ReplicaOf, ":"); ok {
-		args = append(args, "--replicaof", host+" "+port)
-	}
 	for name, value := range c.Settings {
 		args = append(args, "--"+name, value)
 	}
 	return args
 }
 
-// tryRedis starts redis-server on a port that was free a moment ago. Files of
-// configuration come before all arguments.
-func tryRedis(bin string, args []string, ready func(*RedisServer, context.Context) error, files ...string) (*RedisServer, func(), error) {
+// conf is what a server is told in a file: it rewrites that when it becomes a replica,
+// or no more is one, so that it is what it was when it is started again.
+func (c *RedisConfig) conf() string {
+	host, port, ok := strings.Cut(c.ReplicaOf, ":")
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("replicaof %s %s\n", host, port)
+}
+
+// tryRedis starts redis-server on a port that was free a moment ago, with a file of
+// configuration. What is before comes before the file.
+func tryRedis(bin, conf string, args []string, ready func(*RedisServer, context.Context) error, before ...string) (*RedisServer, func(), error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, nil, err
@@ -172,8 +179,13 @@ func tryRedis(bin string, args []string, ready func(*RedisServer, context.Contex
 	if err != nil {
 		return nil, nil, err
 	}
+	path := filepath.Join(dir, "redis.conf")
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		remove()
+		return nil, nil, err
+	}
 	s := &RedisServer{addr: loopback(port), bin: bin, dir: dir}
-	s.args = slices.Concat(files, []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir}, args)
+	s.args = slices.Concat(before, []string{path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir}, args)
 	stop := func() { s.proc.end(syscall.SIGKILL); remove() }
 	if err := s.start(func(ctx context.Context) error { return ready(s, ctx) }); err != nil {
 		stop()

@@ -58,6 +58,10 @@ func TestRedisSentinel(t *testing.T) {
 	if got, err := s.Replica.Client(t).Get(ctx, "k").Result(); got != "w" {
 		t.Errorf("at the replica: %q, %v", got, err)
 	}
+	s.Replica.Restart(t)
+	if role, err := s.Replica.Client(t).Do(ctx, "ROLE").Slice(); err != nil || role[0] != "master" {
+		t.Errorf("the replica that was promoted is started again as %v, %v", role, err)
+	}
 }
 
 // What was written before AwaitReplica is at the replica after it, however far

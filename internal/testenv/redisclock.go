@@ -26,7 +26,7 @@ func launchShifted(bin string, c RedisConfig) (*RedisServer, func(), error) {
 	}
 	for attempt := 1; ; attempt++ {
 		// env(1) becomes the server, so signals reach it.
-		s, stop, err := tryRedis("env", c.args(), (*RedisServer).pong, slices.Concat(clock.Env(), []string{bin})...)
+		s, stop, err := tryRedis("env", c.conf(), c.args(), (*RedisServer).pong, slices.Concat(clock.Env(), []string{bin})...)
 		if err == nil {
 			s.clock = clock
 			return s, func() { stop(); remove() }, nil

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,11 +54,7 @@ func StartRedisSentinelVia(tb testing.TB, c RedisConfig, via func(s *RedisServer
 sentinel down-after-milliseconds %[1]s 500
 sentinel failover-timeout %[1]s 3000
 `, sentinelName, host, port)
-	path := filepath.Join(tb.TempDir(), "sentinel.conf")
-	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
-		tb.Fatalf("testenv: %v", err)
-	}
-	sentinel, stop, err := tryRedis(bin, []string{"--sentinel"}, (*RedisServer).knowsReplica, path)
+	sentinel, stop, err := tryRedis(bin, conf, []string{"--sentinel"}, (*RedisServer).knowsReplica)
 	need(tb, err)
 	tb.Cleanup(stop)
 	s.sentinel = sentinel
@@ -69,13 +63,17 @@ sentinel failover-timeout %[1]s 3000
 
 // set changes a setting, from now on and when the server is started again.
 func (s *RedisServer) set(name, value string) error {
-	s.args = append(s.args, "--"+name, value)
 	return s.ask(func(client *goredis.Client) error {
+		ctx := context.Background()
+		err := client.ConfigSet(ctx, name, value).Err()
 		if name == "replicaof" { // is a command of its own
 			host, port, _ := strings.Cut(value, " ")
-			return client.Do(context.Background(), "REPLICAOF", host, port).Err()
+			err = client.Do(ctx, "REPLICAOF", host, port).Err()
 		}
-		return client.ConfigSet(context.Background(), name, value).Err()
+		if err != nil {
+			return err
+		}
+		return client.ConfigRewrite(ctx).Err()
 	})
 }
 
