@@ -6,7 +6,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay/own"
 )
 
-// mostTickets bounds how many tickets are remembered; then all are forgotten.
+// mostTickets bounds how many tickets are remembered; then any one makes way for
+// the next.
 const mostTickets = 4096
 
 // memory is what sessions have found out that the next ones may try first. None
@@ -32,10 +33,17 @@ func (m *memory) ticket(database, token string) *own.Ticket {
 func (m *memory) rememberTicket(database, token string, t own.Ticket) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.tickets == nil || len(m.tickets) >= mostTickets {
+	if m.tickets == nil {
 		m.tickets = map[claimedIn]own.Ticket{}
 	}
-	m.tickets[claimedIn{database, token}] = t
+	key := claimedIn{database, token}
+	if _, known := m.tickets[key]; !known && len(m.tickets) >= mostTickets {
+		for other := range m.tickets {
+			delete(m.tickets, other)
+			break
+		}
+	}
+	m.tickets[key] = t
 }
 
 func (m *memory) forgetTicket(database, token string) {
