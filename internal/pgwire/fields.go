@@ -15,6 +15,7 @@ const (
 	Detail       = 'D'
 	Hint         = 'H'
 	Where        = 'W'
+	Routine      = 'R' // of the server's source, in no language
 )
 
 // Length returns the length of the body of the message whose header is at the
@@ -51,6 +52,17 @@ func AppendErrorWithout(dst, body []byte, code byte) []byte {
 			dst = append(dst, body[:end+2]...)
 		}
 		body = body[end+2:]
+	}
+	return finish(append(dst, 0), start)
+}
+
+// AppendErrorWith appends an ErrorResponse with the body, and more fields.
+func AppendErrorWith(dst, body []byte, fields ...Field) []byte {
+	dst, start := begin(dst, 'E')
+	dst = append(dst, bytes.TrimRight(body, "\x00")...)
+	dst = append(dst, 0)
+	for _, f := range fields {
+		dst = appendString(append(dst, f.Code), f.Text)
 	}
 	return finish(append(dst, 0), start)
 }

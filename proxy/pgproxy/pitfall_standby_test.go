@@ -40,6 +40,10 @@ func TestHotStandby(t *testing.T) {
 			if c.reads == "" && !strings.HasSuffix(got, `D:["1"] C:SELECT 1 Z:T C:COMMIT Z:I`) {
 				t.Errorf("%s, in a block: %s", name, got)
 			}
+			if name == "without" { // a token would not help here
+				_, err := sc.connect(sc.via("")).Exec(t.Context(), insertOne)
+				explained(t, name, err, "", "")
+			}
 			if got := strings.Join(r.replay(t, query("INSERT INTO t VALUES (2)")), " "); !strings.HasPrefix(got, "E:ERROR:"+c.writes) {
 				t.Errorf("%s writes: %s", name, got)
 			}

@@ -14,6 +14,9 @@ func (m *Machine) failed(body []byte) Answer {
 	number := r.number
 	a := m.failure(r, body)
 	a.Number = number
+	if a.Do == Relay {
+		a.Do = m.explain(body)
+	}
 	return a
 }
 

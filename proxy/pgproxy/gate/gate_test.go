@@ -93,7 +93,7 @@ func (s *session) server(messages ...string) string {
 			body = []byte("SERROR\x00C" + m[1:] + "\x00\x00")
 		}
 		a := s.Server(m[0], body)
-		said := []string{"", "drop", "strip", "keep", "collect"}[a.Do]
+		said := []string{"", "drop", "strip", "keep", "collect", "explain"}[a.Do]
 		said += []string{"", "+sync", "+rollback", "+sync+rollback", "+release", "+discard", "+broken"}[a.Then]
 		out = append(out, m+":"+said)
 	}

@@ -20,6 +20,7 @@ func (m *Machine) locksFirst() bool {
 // isolate takes a statement of the extended protocol that may set a level: of the
 // block, or of those to come.
 func (m *Machine) isolate(st statement.Meaning) {
+	m.declare(st)
 	switch {
 	case st.Class == statement.Begin && m.batch.at == idle:
 		m.keeps = st.Keeps
@@ -33,6 +34,7 @@ func (m *Machine) isolate(st statement.Meaning) {
 
 // isolatePlan takes a Query.
 func (m *Machine) isolatePlan(p plan) {
+	m.declarePlan(p)
 	m.keeps = p.keeps || m.keeps && !p.opens
 	m.keepsByDefault = m.keepsByDefault || p.keepsByDefault
 }

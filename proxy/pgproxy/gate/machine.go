@@ -126,8 +126,11 @@ type Machine struct {
 	// keeps: the block may keep that snapshot; and those of a level that is not
 	// named.
 	keeps, keepsByDefault bool
-	batch                 batch
-	copyIn                bool // the server takes CopyData, and ignores Sync
+	// readOnly: the client may have made the block read-only itself;
+	// readOnlyByDefault: those of the session are; standby: so is the server.
+	readOnly, readOnlyByDefault, standby bool
+	batch                                batch
+	copyIn                               bool // the server takes CopyData, and ignores Sync
 	// copyEnded are ends of copies of which the server has not said yet that it
 	// takes them: how many boundaries were sent before each.
 	copyEnded []uint64

@@ -439,7 +439,7 @@ func (r *relay) deliver() bool {
 	}
 	a := r.m.Server(reply[0], body)
 	switch a.Do {
-	case Relay, Strip:
+	case Relay, Strip, Explain:
 		r.toClient = append(r.toClient, reply)
 	case Keep:
 		r.kept = reply

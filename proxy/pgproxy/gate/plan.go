@@ -29,6 +29,7 @@ type plan struct {
 	keeps      bool   // the block may keep its first snapshot
 	// keepsByDefault: those to come may.
 	keepsByDefault bool
+	readOnly       bool // it may make a transaction read-only
 	// refusal says why it cannot be fenced, if it cannot.
 	refusal string
 	// executes are the names that are run by EXECUTE.
@@ -104,6 +105,7 @@ func (p *plan) note(st statement.Meaning) {
 	p.settles = p.settles || st.Settles
 	p.modes = p.modes || st.Modes
 	p.holds = p.holds || st.Holds
+	p.readOnly = p.readOnly || st.ReadOnly
 	if st.Keeps {
 		p.keeps, p.keepsByDefault = p.keeps || st.Modes, p.keepsByDefault || !st.Modes
 	}

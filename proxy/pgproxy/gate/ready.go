@@ -56,7 +56,7 @@ func (m *Machine) settle(at place) {
 		m.entered = m.entered && at != idle
 	}
 	if at == idle {
-		m.mistrust = false
+		m.mistrust, m.readOnly = false, m.readOnly && m.batch.began
 		if len(m.portals) > 0 && !m.batch.began {
 			clear(m.portals)
 		}

@@ -27,6 +27,8 @@ const (
 	Keep
 	// Collect it for the exchange of the proxy's own.
 	Collect
+	// Explain in it that the session may not write, and relay it.
+	Explain
 )
 
 // Then is what to do after a message of the server's.
@@ -161,6 +163,10 @@ func (m *Machine) parameter(body []byte) {
 		m.thaws = thaws(string(value))
 	case "client_encoding":
 		m.unsafe = ambiguous(string(value))
+	case "default_transaction_read_only":
+		m.readOnlyByDefault = string(value) == "on"
+	case "in_hot_standby":
+		m.standby = string(value) == "on"
 	}
 }
 

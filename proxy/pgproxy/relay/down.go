@@ -202,16 +202,16 @@ func (s *session) carry(r *replies, rest []byte, got int, answer gate.Answer) {
 		}
 		r.to += copy(rest[r.to:], message)
 	case gate.Drop:
-	case gate.Strip:
-		stripped := s.refused(message[pgwire.HeaderSize:], answer.Number)
-		if len(stripped) > len(message) {
-			r.insert = stripped
+	case gate.Strip, gate.Explain:
+		said := s.reworded(message[pgwire.HeaderSize:], answer)
+		if len(said) > len(message) {
+			r.insert = said
 			break
 		}
 		if r.from == r.to {
 			r.from, r.to = r.used, r.used
 		}
-		r.to += copy(rest[r.to:], stripped)
+		r.to += copy(rest[r.to:], said)
 	case gate.Keep:
 		s.kept = append(s.kept[:0], message...)
 	case gate.Collect:

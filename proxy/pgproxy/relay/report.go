@@ -30,6 +30,17 @@ func (s *session) remember(kind byte, body []byte, v gate.Verdict) {
 	s.texts.forward(kind, body, number)
 }
 
+// reworded is an error of the server's as the client gets it.
+func (s *session) reworded(body []byte, answer gate.Answer) []byte {
+	if answer.Do == gate.Strip {
+		return s.refused(body, answer.Number)
+	}
+	if s.token == "" && s.Config.Untokened != gate.ReadOnly || pgwire.FieldOf(body, pgwire.Detail)+pgwire.FieldOf(body, pgwire.Hint) != "" {
+		return pgwire.AppendErrorWith(nil, body) // as it is: not our doing, or it says more already
+	}
+	return pgwire.AppendErrorWith(nil, body, refusal.ReadOnly(s.token != "")...)
+}
+
 // refused reports the refusal of the message of that number, and returns it as the
 // client gets it: without the line that says where the check was called.
 func (s *session) refused(body []byte, number uint64) []byte {

@@ -69,6 +69,8 @@ type Meaning struct {
 	Locks bool
 	// Keeps: it may set an isolation level at which a block keeps its first snapshot.
 	Keeps bool
+	// ReadOnly: it may make a transaction read-only.
+	ReadOnly bool
 	// Settles: what comes behind it must wait for its reply, since it changes
 	// how texts are read, or what is prepared, or starts to copy.
 	Settles bool
@@ -124,7 +126,9 @@ func Of(s *sqltext.Statement) Meaning {
 	default:
 		out.Touches = configures(s.Text)
 	}
-	out.Keeps = (out.Class == Begin || out.Class == Free || contains(s.Text, setConfig)) && KeepsSnapshot(s.Text)
+	if out.Class == Begin || out.Class == Free || contains(s.Text, setConfig) {
+		out.Keeps, out.ReadOnly = KeepsSnapshot(s.Text), mentions(s.Text, "only")
+	}
 	out.Tame = out.Class == Work && !out.Touches && tame(s)
 	out.Settles = out.Settles || out.Touches
 	out.Recodes = out.Recodes || mentions(s.Text, setConfig, "pg_settings") && mentions(s.Text, "encoding", escapedName, escapedText)

@@ -180,6 +180,18 @@ func Prepare(state, message, hint string) *Error {
 	return r
 }
 
+// ReadOnly is what is added to the server's own error of a write in a session
+// whose transactions the fence makes read-only.
+func ReadOnly(shared bool) []pgwire.Field {
+	detail, hint := "This session has no fencing token, so the proxy made the transaction read-only.",
+		`Set fence.token to the token of the lock, for example by PGOPTIONS="-c fence.token=...", or run the program by "fenceproxy exec".`
+	if shared {
+		detail, hint = "The fencing token of this session is shared, so the proxy made the transaction read-only.",
+			"Take the lock for writing: a write needs an exclusive token."
+	}
+	return []pgwire.Field{{Code: pgwire.Detail, Text: detail}, {Code: pgwire.Hint, Text: hint}}
+}
+
 // TooLong is for a statement of more than most bytes, which is not looked at.
 func TooLong(most int) *Error {
 	r := fatal("too_long", stateTooLong, "the statement is longer than the %d bytes that the proxy reads", most)
