@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 // botocore and aws-sdk-go-v2 repeat whatever comes as an error in a 200. A write
@@ -18,17 +21,18 @@ func TestLateOlderWriteIsNotRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		op      string
 		prepare func(t *testing.T, p place) (method, path, body string, header map[string]string)
-		other   string // another proxy's answer to the repeat; "" if it has none
+		status  int // of another proxy's answer to the repeat
+		code    string
 	}{
 		"complete": {s3link.CompleteMultipartUpload, func(t *testing.T, p place) (string, string, string, map[string]string) {
 			id := create(t, p, key, number(34))
 			body := completeBody(upload(t, p, key, id, 1, "new", number(34)))
 			return http.MethodPost, "/" + key + "?uploadId=" + id, body, map[string]string{}
-		}, "NoSuchUpload"},
+		}, http.StatusNotFound, "NoSuchUpload"},
 		"copy": {s3link.PutObject, func(t *testing.T, p place) (string, string, string, map[string]string) {
 			p.put(t, "source", "new", number(34))
 			return http.MethodPut, "/" + key, "", map[string]string{"X-Amz-Copy-Source": p.bucket + "/source"}
-		}, ""},
+		}, http.StatusPreconditionFailed, "PreconditionFailed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +42,7 @@ func TestLateOlderWriteIsNotRepeated(t *testing.T) {
 			newer := s.proxy(t)
 			older.put(t, key, "first", number(33))
 			method, path, body, header := c.prepare(t, newer)
-			header["Amz-Sdk-Invocation-Id"] = "one"
+			header["Amz-Sdk-Invocation-Id"], header["Amz-Sdk-Request"] = "one", "attempt=1; max=5"
 			send := func(p place) answered { return p.do(t, method, path, body, header, number(34)) }
 
 			held := s.link.Hold(s3link.Op(c.op), 1)
@@ -53,15 +57,67 @@ func TestLateOlderWriteIsNotRepeated(t *testing.T) {
 			}
 			answered{res.StatusCode, res.Header, string(text)}.expect(t, "late", http.StatusOK, "PreconditionFailed")
 
+			header["Amz-Sdk-Request"] = "attempt=2; max=5"
 			send(newer).expect(t, "repeated", http.StatusPreconditionFailed, "PreconditionFailed")
-			if c.other != "" {
-				send(another).expect(t, "repeated elsewhere", http.StatusNotFound, c.other)
-			}
+			send(another).expect(t, "repeated elsewhere", c.status, c.code)
 			newer.holds(t, key, "late")
 			if header["Amz-Sdk-Invocation-Id"] = "two"; name == "copy" { // the client has looked
-				send(newer).expect(t, "another", http.StatusOK, "")
+				send(another).expect(t, "another", http.StatusOK, "")
 				newer.holds(t, key, "new")
 			}
 		})
+	}
+}
+
+// The answer to a copy is lost, and its client repeats it at another proxy, which knows
+// nothing of it: it is copied again, as at S3. The key has been closed to older tokens
+// by the first, so no write of theirs is overwritten (I9); and a condition of the
+// client's own is false by then.
+func TestCopyRepeatedElsewhere(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	older, newer, another := s.proxy(t), s.proxy(t), s.proxy(t)
+	older.put(t, "k", "old", number(33))
+	older.put(t, "conditional", "old", number(33))
+	newer.put(t, "source", "new", number(34))
+	head, err := newer.client(t, number(34)).StatObject(t.Context(), s.bucket, "conditional", minio.StatObjectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := func(attempt string, more ...string) map[string]string {
+		h := map[string]string{"Amz-Sdk-Invocation-Id": "one", "Amz-Sdk-Request": attempt}
+		for i := 0; i < len(more); i += 2 {
+			h[more[i]] = more[i+1]
+		}
+		return h
+	}
+	copies(t, newer, s.bucket+"/source", "k", header("attempt=1"), number(34)).expect(t, "copy", http.StatusOK, "")
+	older.do(t, http.MethodPut, "/k", "late", nil, number(33)).expect(t, "the older holder's", http.StatusPreconditionFailed, "FenceTokenStale")
+	copies(t, another, s.bucket+"/source", "k", header("attempt=2"), number(34)).expect(t, "repeated elsewhere", http.StatusOK, "")
+	another.holds(t, "k", "new", number(34))
+
+	copies(t, newer, s.bucket+"/source", "conditional", header("attempt=1", "If-Match", head.ETag), number(34)).expect(t, "conditional", http.StatusOK, "")
+	copies(t, another, s.bucket+"/source", "conditional", header("attempt=2", "If-Match", head.ETag), number(34)).
+		expect(t, "conditional, repeated elsewhere", http.StatusPreconditionFailed, "PreconditionFailed")
+	another.holds(t, "conditional", "new", number(34))
+}
+
+// First attempts ask nobody whether they are repeated, and notes are the fence's own.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"attempt=1": true, "attempt=1; max=5": true, "attempt=2; max=5": false, "attempt=10": false, "": false, "ttl=20261130T080000Z; attempt=1; max=3": true, "ttl=20261130T080000Z; attempt=12; max=31": false} {
+		if got := first(http.Header{"Amz-Sdk-Request": {text}}); got != want {
+			t.Errorf("%q is the first: %v", text, got)
+		}
+	}
+	seen := map[string]bool{}
+	for _, of := range []repeat{{"a", "b", "c", "d"}, {"ab", "", "c", "d"}, {"a", "b", "cd", ""}, {"a", "b", "c", "e"}} {
+		seen[of.note()] = true
+		if !layout.Reserved(of.note()) {
+			t.Errorf("%s can be reached by clients", of.note())
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d notes for 4 requests", len(seen))
 	}
 }
