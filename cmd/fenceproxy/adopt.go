@@ -37,7 +37,9 @@ With --json it prints what marks show prints.`,
 	}
 	databaseFlag(cmd, "URL of the database with the mark")
 	issuer := cmd.Flags().String("issuer", "", "issuer that the numbers come from, from now on (required)")
-	wait := cmd.Flags().Duration("wait", 10*time.Second, "how long to wait for open transactions")
+	wait := cmd.Flags().Duration("claim-wait", 10*time.Second, "how long to wait, as a claim does, for open transactions")
+	cmd.Flags().DurationVar(wait, "wait", *wait, "--claim-wait, by its former name")
+	_ = cmd.Flags().MarkHidden("wait") // it is there
 	evict := cmd.Flags().Bool("evict", false, "end the sessions of transactions that are still open then")
 	yes, asJSON := yesFlag(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -51,7 +53,7 @@ With --json it prints what marks show prints.`,
 			return usage(cmd, "--issuer: %v", err)
 		}
 		if *wait < 0 {
-			return usage(cmd, "--wait is below 0")
+			return usage(cmd, "--claim-wait is below 0")
 		}
 		return p.runAdopt(cmd, adoptOrder{args[0], *issuer, *wait, *evict, *yes, *asJSON})
 	}

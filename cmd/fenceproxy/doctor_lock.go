@@ -19,7 +19,7 @@ const doctorLimit = 30 * time.Second
 
 func (p *program) doctorLock() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "lock [URL]",
+		Use:   "lock",
 		Short: "Look at a lock service: is it there, may it forget, what TTL does it give",
 		Long: `Looks at a lock service (etcd, Redis, ZooKeeper): whether it answers and lets this
 user read locks, which version each server has, what it makes of a TTL, and what
@@ -28,7 +28,7 @@ and its clock, which numbers come from; in etcd alarms and members that are not
 there. It locks nothing. etcd grants a lease and takes it back, ZooKeeper opens
 sessions and closes them, to see what bounds they have for a TTL.
 
-The URL reads as that of exec --lock: see 'fenceproxy exec --help'. Without one it
+The URL, --lock, reads as that of exec: see 'fenceproxy exec --help'. Without one it
 is the environment's ` + lockEnv + `.
 
 LEVEL is ok; note: to know; warning: to mend, depending on what is done here; or
@@ -40,20 +40,21 @@ With --json:
    "found":"maxmemory-policy allkeys-lru","advice":"CONFIG SET …"}]}
 
 "of" is the server, where there are several.`,
-		Example: `  fenceproxy doctor lock etcd://etcd1:2379,etcd2:2379,etcd3:2379
+		Example: `  fenceproxy doctor lock --lock etcd://etcd1:2379,etcd2:2379,etcd3:2379
   export FENCE_LOCK=redis://:password@redis:6379
   fenceproxy doctor lock --ttl 3s --json`,
 	}
+	lockFlag(cmd)
 	ttl := cmd.Flags().Duration("ttl", 15*time.Second, "how long locks are to outlive the last sign of life of their process")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return usage(cmd, "wants one argument, URL, got %d", len(args))
+			return usage(cmd, "takes no argument, got %d", len(args))
 		}
 		if *ttl < minTTL {
 			return usage(cmd, "--ttl %v is below %v", *ttl, minTTL)
 		}
-		target, err := p.lockTarget(cmd, args, len(args) == 1)
+		target, err := p.lockTarget(cmd, args...)
 		if err != nil {
 			return err
 		}

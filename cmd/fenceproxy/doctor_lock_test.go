@@ -17,8 +17,9 @@ import (
 func TestDoctorLockBadUsage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, says string }{
-		{"", "no lock service: give its URL, or set FENCE_LOCK"},
-		{"etcd://h orders", "wants one argument, URL, got 2"},
+		{"", "no lock service: give --lock URL, or set FENCE_LOCK"},
+		{"etcd://h orders", "takes no argument, got 2"},
+		{"--lock u:s3cret@h", "--lock is not the URL of a lock service"},
 		{"u:s3cret@h", "URL is not the URL of a lock service"},
 		{"redis://u:s3cret@h --ttl 10ms", "--ttl 10ms is below 1s"},
 	} {
@@ -34,7 +35,7 @@ func TestDoctorLockUnreachable(t *testing.T) {
 	for _, at := range []string{"etcd://u:s3cret@127.0.0.1:1", "zk://u:s3cret@127.0.0.1:1", "redis://u:s3cret@127.0.0.1:1"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			o := run(t, "doctor", "lock", at).want(t, exitUnreachable, "check the URL, and that the server runs")
+			o := run(t, "doctor", "lock", "--lock", at).want(t, exitUnreachable, "check the URL, and that the server runs")
 			if o.out != "" || strings.Contains(o.err, "cret") {
 				t.Errorf("stdout: %s, stderr: %s", o.out, o.err)
 			}

@@ -43,11 +43,11 @@ func (p *program) exec() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the command's name is the command's
-	lock := flags.String("lock", "", "URL of the lock service (default: the environment's "+lockEnv+", which ps does not show)")
+	lockFlag(cmd)
 	var e errand
 	flags.StringVar(&e.resource, "resource", "", "name of what the lock protects (required)")
 	flags.BoolVar(&e.shared, "shared", false, "hold the lock together with other readers; the token cannot write")
-	flags.DurationVar(&e.ttl, "ttl", 15*time.Second, "how long the lock outlives the last sign of life of this process")
+	flags.DurationVar(&e.ttl, "ttl", 15*time.Second, "how long the lock outlives the last sign of life of this process; the service may give more")
 	flags.DurationVar(&e.wait, "wait", 0, "how long to wait for the lock, 0s not at all (default: for ever)")
 	claims := flags.StringArray("claim", nil, "URL of a Postgres database, or of an S3 bucket, in which to claim the token first; can be given more than once")
 	flags.DurationVar(&e.claimWait, "claim-wait", 10*time.Second, "how long a claim in a database waits for transactions of older holders")
@@ -55,14 +55,14 @@ func (p *program) exec() *cobra.Command {
 	flags.StringVar(&e.s3, "s3", "", "URL of fenceproxy in front of S3: clients of S3 go there, and carry the token")
 	flags.BoolVar(&e.print, "print", false, "run nothing: print the token, and hold the lock until standard input ends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *lock == "" {
-			*lock = p.env(lockEnv)
-		}
 		var err error
+		if e.target, err = p.lockTarget(cmd); err != nil {
+			return err
+		}
 		if e.claims, err = p.claimTargets(cmd, *claims); err != nil {
 			return err
 		}
-		if err := e.check(cmd, *lock, args); err != nil {
+		if err := e.check(cmd, args); err != nil {
 			return err
 		}
 		if err := p.checkS3Proxy(cmd, &e); err != nil {
@@ -79,11 +79,9 @@ func (p *program) exec() *cobra.Command {
 }
 
 // check refuses a command line that makes no sense.
-func (e *errand) check(cmd *cobra.Command, lock string, args []string) error {
+func (e *errand) check(cmd *cobra.Command, args []string) error {
 	e.args = args
 	switch {
-	case lock == "":
-		return usage(cmd, "no lock service: give --lock URL, or set %s", lockEnv)
 	case e.resource == "":
 		return usage(cmd, "no resource: give --resource NAME")
 	case e.print && len(args) > 0:
@@ -104,10 +102,6 @@ func (e *errand) check(cmd *cobra.Command, lock string, args []string) error {
 	}
 	if err := guard.ValidateResource(e.resource); err != nil {
 		return usage(cmd, "--resource: %v", err)
-	}
-	var err error
-	if e.target, err = lockurl.Parse(lock); err != nil {
-		return usage(cmd, "--lock is not the URL of a lock service: %v", err)
 	}
 	return nil
 }

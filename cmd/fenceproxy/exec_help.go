@@ -51,6 +51,10 @@ Lock services:
   redis+cluster://h1:6379,h2:6379
   zk://h1:2181,h2:2181/path
 
+None but Redis gives every --ttl: etcd none below 2s, ZooKeeper none below 4s or
+above 40s, unless their own settings have other bounds, and both then take the
+nearest. 'fenceproxy doctor lock --ttl' says what comes of one.
+
 Each takes user:password@ in front of the hosts, and the parameters tls, cacert,
 cert and key (names of files); those of Redis also issuer (the name of its
 numbers, "redis" by default), prefix and replicas; redis+sentinel also

@@ -56,7 +56,7 @@ func TestExecBadUsage(t *testing.T) {
 	// What follows the command's name is the command's.
 	run(t, "exec", "--lock", "redis://h", "--resource", "orders", "no-such-command", "--help", "--frobnicate").want(t, exitNoCommand, "command not found")
 	i := invocation{args: []string{"exec", "--resource", "orders", "true"}, env: map[string]string{lockEnv: "nonsense"}}
-	i.run(t.Context()).want(t, exitUsage, "--lock is not the URL")
+	i.run(t.Context()).want(t, exitUsage, "FENCE_LOCK is not the URL")
 	run(t, execWardenName).want(t, exitFailure, "not by hand")
 	run(t, execWardenName, "9999", "1s", "/bin/true", "true").want(t, exitFailure)
 }

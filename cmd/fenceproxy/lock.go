@@ -29,21 +29,36 @@ func (p *program) lock() *cobra.Command {
 		Use:   "lock",
 		Short: "Show who holds a lock, give a restored lock service another issuer",
 		Long: `Shows what a lock service (etcd, Redis, ZooKeeper) knows of a lock, and gives it
-another issuer when it was restored or built anew. Its URL reads as that of exec
---lock: see 'fenceproxy exec --help'. Without one it is the environment's
+another issuer when it was restored or built anew. Its URL, --lock, reads as that
+of exec: see 'fenceproxy exec --help'. Without one it is the environment's
 ` + lockEnv + `, which ps does not show.`,
 	}, p.lockStatus(), p.lockRotate())
 }
 
-// lockTarget reads the URL of a lock service: the first argument, or where that
-// is left out the environment's.
-func (p *program) lockTarget(cmd *cobra.Command, args []string, given bool) (*lockurl.Target, error) {
-	text, source := p.env(lockEnv), lockEnv
-	if given {
+// lockFlag adds --lock to a command.
+func lockFlag(cmd *cobra.Command) {
+	cmd.Flags().String("lock", "", "URL of the lock service (default: the environment's "+lockEnv+", which ps does not show)")
+}
+
+// lockTarget reads the URL of a lock service: that of --lock, or where that is
+// left out the environment's. It may also be an argument, as it had to be before
+// there was the flag in all commands.
+func (p *program) lockTarget(cmd *cobra.Command, args ...string) (*lockurl.Target, error) {
+	text, err := cmd.Flags().GetString("lock")
+	if err != nil {
+		return nil, err
+	}
+	source := "--lock"
+	switch {
+	case len(args) > 0 && text != "":
+		return nil, usage(cmd, "two lock services: one by --lock, one as an argument")
+	case len(args) > 0:
 		text, source = args[0], "URL"
+	case text == "":
+		text, source = p.env(lockEnv), lockEnv
 	}
 	if text == "" {
-		return nil, usage(cmd, "no lock service: give its URL, or set %s", lockEnv)
+		return nil, usage(cmd, "no lock service: give --lock URL, or set %s", lockEnv)
 	}
 	target, err := lockurl.Parse(text)
 	if err != nil {

@@ -24,7 +24,7 @@ from.
 
 func (p *program) lockRotate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "rotate-issuer [URL]",
+		Use:   "rotate-issuer",
 		Short: "Give a restored or rebuilt lock service another issuer",
 		Long: rotateRisk + `
 
@@ -39,15 +39,16 @@ issuer all the same, give everyone another name and have the resources adopt it.
 
 With --json ("before" is "" if there was none):
   {"service":"etcd://h:2379","before":"K3V9","issuer":"7QZ4"}`,
-		Example: `  fenceproxy lock rotate-issuer etcd://etcd1:2379,etcd2:2379,etcd3:2379
-  fenceproxy lock rotate-issuer zk://zk1:2181,zk2:2181,zk3:2181 --yes --json`,
+		Example: `  fenceproxy lock rotate-issuer --lock etcd://etcd1:2379,etcd2:2379,etcd3:2379
+  fenceproxy lock rotate-issuer --lock zk://zk1:2181,zk2:2181,zk3:2181 --yes --json`,
 	}
+	lockFlag(cmd)
 	yes, asJSON := yesFlag(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return usage(cmd, "wants one argument, URL, got %d", len(args))
+			return usage(cmd, "takes no argument, got %d", len(args))
 		}
-		target, err := p.lockTarget(cmd, args, len(args) == 1)
+		target, err := p.lockTarget(cmd, args...)
 		if err != nil {
 			return err
 		}

@@ -92,7 +92,7 @@ func TestLockStatus(t *testing.T) {
 
 func testLockStatus(t *testing.T, at string) {
 	t.Helper()
-	o := run(t, "lock", "status", at, "orders/eu").want(t, exitOK)
+	o := run(t, "lock", "status", "--lock", at, "orders/eu").want(t, exitOK)
 	if !strings.Contains(o.out, "held by nobody") || strings.Contains(o.out, "waiting") {
 		t.Errorf("status of nothing:\n%s", o.out)
 	}

@@ -15,7 +15,7 @@ import (
 
 func (p *program) lockStatus() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status [URL] NAME",
+		Use:   "status NAME",
 		Short: "Show who holds a lock and who waits for it",
 		Long: `Shows the holders of the lock of resource NAME and those who wait for it, first
 come first. It only reads: nothing is created, and what is over is left to the
@@ -35,21 +35,22 @@ number and token are null where they are not known):
   {"resource":"orders","service":"etcd://h:2379","issuer":"K3V9","holders":[
    {"mode":"exclusive","holder":"7QZ4","number":"42","session":"694d","left_seconds":
    12,"expired":false,"token":"ft1:x:42:7QZ4:K3V9:orders"}],"waiters":[…the same…]}`,
-		Example: `  fenceproxy lock status etcd://etcd1:2379,etcd2:2379,etcd3:2379 orders
+		Example: `  fenceproxy lock status orders --lock etcd://etcd1:2379,etcd2:2379,etcd3:2379
   export FENCE_LOCK=redis://:password@redis:6379
   fenceproxy lock status orders
   fenceproxy lock status orders --json | jq -r '.holders[].token'`,
 	}
+	lockFlag(cmd)
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 && len(args) != 2 {
-			return usage(cmd, "wants two arguments, URL and NAME, got %d", len(args))
+			return usage(cmd, "wants one argument, NAME, got %d", len(args))
 		}
 		name := args[len(args)-1]
 		if len(args) == 1 && isLockURL(name) {
 			return usage(cmd, "NAME is missing: which resource?")
 		}
-		target, err := p.lockTarget(cmd, args, len(args) == 2)
+		target, err := p.lockTarget(cmd, args[:len(args)-1]...)
 		if err != nil {
 			return err
 		}

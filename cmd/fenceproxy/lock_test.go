@@ -18,20 +18,24 @@ func TestLockBadUsage(t *testing.T) {
 	const lock = "etcd://u:s3cret@h"
 	for _, c := range []struct{ args, says string }{
 		{"", "choose one of rotate-issuer, status"},
-		{"status", "wants two arguments, URL and NAME, got 0"},
-		{"status orders", "no lock service: give its URL, or set FENCE_LOCK"},
+		{"status", "wants one argument, NAME, got 0"},
+		{"status orders", "no lock service: give --lock URL, or set FENCE_LOCK"},
+		{"status --lock " + lock, "wants one argument, NAME, got 0"},
+		{"status --lock " + lock + " " + lock + " orders", "two lock services"},
+		{"status --lock s3cret orders", "--lock is not the URL of a lock service: it does not begin"},
 		{"status " + lock, "NAME is missing: which resource?"},
-		{"status " + lock + " orders more", "wants two arguments, URL and NAME, got 3"},
+		{"status " + lock + " orders more", "wants one argument, NAME, got 3"},
 		{"status s3cret orders", "URL is not the URL of a lock service: it does not begin"},
 		{"status consul://u:s3cret@h orders", "its scheme is none of"},
 		{"status " + lock + "?x=s3cret orders", `parameter "x" is unknown`},
 		{"status " + lock + " \x01", "control character"},
 		{"status " + lock + " orders --frobnicate", "unknown flag: --frobnicate"},
-		{"rotate-issuer", "no lock service: give its URL, or set FENCE_LOCK"},
-		{"rotate-issuer " + lock + " orders", "wants one argument, URL, got 2"},
+		{"rotate-issuer", "no lock service: give --lock URL, or set FENCE_LOCK"},
+		{"rotate-issuer " + lock + " orders", "takes no argument, got 2"},
+		{"rotate-issuer --lock " + lock + " " + lock, "two lock services"},
 		{"rotate-issuer u:s3cret@h", "URL is not the URL of a lock service"},
 		{"rotate-issuer redis://u:s3cret@h --yes", "give everyone another issuer= in the URL"},
-		{"rotate-issuer redis+cluster://u:s3cret@h --yes", "its numbers rise by its clock"},
+		{"rotate-issuer --lock redis+cluster://u:s3cret@h --yes", "its numbers rise by its clock"},
 		{"rotate-issuer redis+sentinel://u:s3cret@h?master=m --yes", "is a name of your choice"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -53,14 +57,16 @@ func TestLockUnreachable(t *testing.T) {
 	t.Parallel()
 	// All at once: it takes each some seconds to give up.
 	outcomes := map[string]<-chan outcome{}
-	for _, url := range []string{
+	// The URL is an argument too, as it was before there was --lock everywhere.
+	for i, url := range []string{
 		"etcd://127.0.0.1:1/x", "etcd://u:s3cret@127.0.0.1:1", "zk://u:s3cret@127.0.0.1:1",
 		"redis://u:s3cret@127.0.0.1:1", "redis+cluster://u:s3cret@127.0.0.1:1",
 		"redis+sentinel://u:s3cret@127.0.0.1:1?master=m&sentinel-password=s3cret", "rediss://h?cacert=/no/such/file",
 	} {
-		commands := [][]string{{"lock", "status", url, "orders"}}
+		at := []string{"--lock", url}[i%2:]
+		commands := [][]string{append(append([]string{"lock", "status"}, at...), "orders")}
 		if !strings.HasPrefix(url, "redis") {
-			commands = append(commands, []string{"lock", "rotate-issuer", url, "--yes"})
+			commands = append(commands, append([]string{"lock", "rotate-issuer", "--yes"}, at...))
 		}
 		for _, args := range commands {
 			ended := make(chan outcome, 1)

@@ -120,7 +120,7 @@ func TestMarksShowBlockers(t *testing.T) {
 		}
 	}
 
-	adopt := []string{"marks", "adopt", "orders", "--issuer", "n7", "--wait", "100ms", "--yes", "--postgres", url}
+	adopt := []string{"marks", "adopt", "orders", "--issuer", "n7", "--claim-wait", "100ms", "--yes", "--postgres", url}
 	o = run(t, adopt...)
 	if o.code != exitFailure || !strings.Contains(o.err, strconv.Itoa(*b.PID)) {
 		t.Errorf("adopt behind an open transaction: %d\n%s", o.code, o.err)

@@ -40,7 +40,8 @@ func TestBadUsage(t *testing.T) {
 		{"marks show " + strings.Repeat("x", 256) + " --postgres " + nowhere, "longer than 255"},
 		{"marks adopt orders --postgres " + nowhere, "no issuer: give --issuer NEW"},
 		{"marks adopt orders --issuer a:b --postgres " + nowhere, "--issuer"},
-		{"marks adopt orders --issuer b --wait -1s --postgres " + nowhere, "--wait is below 0"},
+		{"marks adopt orders --issuer b --claim-wait -1s --postgres " + nowhere, "--claim-wait is below 0"},
+		{"marks adopt orders --issuer b --wait -1s --postgres " + nowhere, "--claim-wait is below 0"}, // as it was called
 		{"marks adopt orders --issuer b --wait soon --postgres " + nowhere, "invalid argument"},
 		{"demo --etcd localhost", `--etcd "localhost" is not host:port`},
 		{"demo --lease-ttl 1s", "--lease-ttl 1s is not between 2s and 10s"},
