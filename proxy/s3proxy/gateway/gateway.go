@@ -13,6 +13,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/upstream"
@@ -89,6 +90,7 @@ type Gateway struct {
 	buffers  sync.Pool // of bufferSize
 	patience time.Duration
 	repeats  repeats
+	parts    etag.Memory
 
 	serving sync.RWMutex // read-locked by each request
 	retired atomic.Bool

@@ -65,12 +65,15 @@ func (x *exchange) uploadPart() error {
 	if err != nil {
 		return err
 	}
-	part, err := x.store.UploadPart(x.ctx(), token, x.target.Key, x.target.Query.Get("uploadId"), number, p, p.Size())
+	id := x.target.Query.Get("uploadId")
+	part, err := x.store.UploadPart(x.ctx(), token, x.target.Key, id, number, p, p.Size())
 	if err != nil {
 		return err
 	}
+	shown := etag.Verified(number, part.ETag, p.Checksums(), p.Size())
+	x.g.parts.Remember(id, number, part.ETag, shown)
 	h := x.w.Header()
-	h.Set("ETag", etag.Quoted(etag.Verified(number, part.ETag, p.Checksums(), p.Size())))
+	h.Set("ETag", etag.Quoted(shown))
 	for name, value := range p.Checksums() {
 		h.Set(name, value)
 	}
@@ -104,7 +107,7 @@ func (x *exchange) listParts() error {
 	r.Next, r.Truncated = page.NextPartNumberMarker, page.IsTruncated
 	for _, p := range page.ObjectParts {
 		r.Parts = append(r.Parts, s3xml.UploadedPart{
-			Number: p.PartNumber, LastModified: p.LastModified, ETag: etag.Part(p.PartNumber, p.ETag), Size: p.Size,
+			Number: p.PartNumber, LastModified: p.LastModified, ETag: x.g.parts.Part(r.UploadID, p.PartNumber, p.ETag), Size: p.Size,
 		})
 	}
 	return x.xml(http.StatusOK, r)
