@@ -84,8 +84,8 @@ type Upstream struct {
 	// to the authorities of the system.
 	TLS *tls.Config
 	// ResponseTimeout is how long the store may take to begin its answer when it has
-	// the whole request. Of a write it is then looked up what became of it. Defaults
-	// to 2 minutes.
+	// the whole request, and how long it may take nothing of a body, or give nothing.
+	// Of a write it is then looked up what became of it. Defaults to 2 minutes.
 	ResponseTimeout time.Duration
 }
 

@@ -5,13 +5,10 @@ import (
 	"path"
 	"strings"
 
-	"github.com/minio/minio-go/v7/pkg/s3utils"
-
 	"github.com/fenceproxy/fenceproxy/guard"
-	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/address"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
-	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 // area tells whether anything that the request is about is fenced, or it is to
@@ -73,7 +70,7 @@ func (x *exchange) source() (from operation.Source, copies bool, err error) {
 	if err := x.mayUse(from.Bucket); err != nil {
 		return from, true, err
 	}
-	return from, true, checkKey(from.Key)
+	return from, true, address.Key(from.Key)
 }
 
 // mayUse refuses a bucket that the client may not use, and a name that is no
@@ -82,75 +79,7 @@ func (x *exchange) mayUse(bucket string) error {
 	if !x.client.may(bucket) {
 		return refusal.New(refusal.AccessDenied, "Access Denied")
 	}
-	return checkBucket(bucket)
-}
-
-func checkBucket(name string) error {
-	if plainBucket(name) {
-		return nil
-	}
-	if err := s3utils.CheckValidBucketName(name); err != nil {
-		e := refusal.New(refusal.InvalidBucketName, "The specified bucket is not valid.")
-		e.Cause = err
-		return e
-	}
-	return nil
-}
-
-// plainBucket reports whether a name is one as most buckets have it, which is known
-// without an expression that is searched for in it.
-func plainBucket(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && (c != '-' || i == 0 || i == len(name)-1) {
-			return false
-		}
-	}
-	return len(name) >= 3 && len(name) <= 63
-}
-
-// checkKey refuses a key that is the fence's own, that leads out of its bucket,
-// or that is none.
-func checkKey(key string) error {
-	switch {
-	case layout.Reserved(key):
-		return refusal.New(refusal.AccessDenied, "Access Denied")
-	case len(key) > maxKey:
-		return refusal.New(refusal.KeyTooLong, "Your key is too long")
-	case strings.ContainsRune(key, 0) || climbs(key):
-		return refusal.New(refusal.InvalidURI, "Couldn't parse the specified URI.")
-	}
-	return nil
-}
-
-// checkID refuses an id of the store's that is a path: one that keeps uploads and
-// versions as files might find any other of its files there, or remove it.
-func checkID(name, id string) error {
-	for part := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if part == ".." {
-			return header.Invalid(name, id, "Invalid %s specified", name)
-		}
-	}
-	return nil
-}
-
-// maxKey is the longest key in bytes, as of S3.
-const maxKey = 1024
-
-// climbs reports whether a key read as a path leads above its bucket.
-func climbs(key string) bool {
-	depth := 0
-	for part := range strings.SplitSeq(key, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if depth--; depth < 0 {
-				return true
-			}
-		default:
-			depth++
-		}
-	}
-	return false
+	return address.Bucket(bucket)
 }
 
 // signing are the parameters of a presigned query.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/measure"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
@@ -31,7 +32,7 @@ func TestAbortOfWhatIsGone(t *testing.T) {
 func TestFirstPartTooSmall(t *testing.T) {
 	t.Parallel()
 	p := newSite(t).proxy(t)
-	for size, code := range map[int]string{minPart - layout.HeaderSize - 1: "EntityTooSmall", minPart - 1: "EntityTooSmall", minPart: ""} {
+	for size, code := range map[int]string{measure.MinPart - layout.HeaderSize - 1: "EntityTooSmall", measure.MinPart - 1: "EntityTooSmall", measure.MinPart: ""} {
 		id := create(t, p, "k", number(1))
 		one, two := upload(t, p, "k", id, 1, partOf(1, size), number(1)), upload(t, p, "k", id, 2, "end", number(1))
 		status := http.StatusOK

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/address"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
@@ -63,7 +64,7 @@ func (x *exchange) deleteEach(d s3xml.Delete) s3xml.DeleteObjects {
 }
 
 func (x *exchange) deleteOne(o *s3xml.DeleteObject) error {
-	if err := checkKey(o.Key); err != nil {
+	if err := address.Key(o.Key); err != nil {
 		return err
 	}
 	switch {

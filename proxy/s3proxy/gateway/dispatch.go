@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/address"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
@@ -43,7 +44,7 @@ import (
 // others). An error after the answer has begun breaks the connection, so that
 // the client does not take what it has for the whole.
 //
-// Handlers of operations on several keys call checkKey, x.fenced and
+// Handlers of operations on several keys call address.Key, x.fenced and
 // writeToken for each key, and copies ask x.source. Where nothing is fenced, requests do not come here,
 // but a fenced bucket may have keys that are not (Untokened Allow, x.fenced is
 // false): x.g.core reaches them.
@@ -169,7 +170,7 @@ func (x *exchange) admit() (fenced bool, err error) {
 			return false, err
 		}
 	}
-	if err := checkKey(t.Key); err != nil {
+	if err := address.Key(t.Key); err != nil {
 		return false, err
 	}
 	tokens, err := carrier.S3Tokens(x.r.Header, t.Query, x.covers)

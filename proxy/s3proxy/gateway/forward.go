@@ -11,6 +11,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/address"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
@@ -63,11 +64,11 @@ func (x *exchange) onward() (*upstream.Request, error) {
 	}
 	t := &x.target
 	for _, name := range []string{"uploadId", "versionId", "partNumber", "id"} {
-		if err := checkID(name, t.Query.Get(name)); err != nil {
+		if err := address.ID(name, t.Query.Get(name)); err != nil {
 			return nil, err
 		}
 	}
-	if err := checkID("versionId", from.Version); err != nil {
+	if err := address.ID("versionId", from.Version); err != nil {
 		return nil, err
 	}
 	q := &upstream.Request{
@@ -103,10 +104,10 @@ func onwardDelete(q *upstream.Request, p *sigv4.Payload) error {
 		return err
 	}
 	for i := range d.Objects {
-		if err := checkKey(d.Objects[i].Key); err != nil {
+		if err := address.Key(d.Objects[i].Key); err != nil {
 			return err
 		}
-		if err := checkID("VersionId", d.Objects[i].VersionID); err != nil {
+		if err := address.ID("VersionId", d.Objects[i].VersionID); err != nil {
 			return err
 		}
 		if d.Objects[i].OtherCondition {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/attempt"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
@@ -89,7 +90,7 @@ type Gateway struct {
 	parser   *operation.Parser
 	buffers  sync.Pool // of bufferSize
 	patience time.Duration
-	repeats  repeats
+	repeats  attempt.Memory
 	parts    etag.Memory
 
 	serving sync.RWMutex // read-locked by each request

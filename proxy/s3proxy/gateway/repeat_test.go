@@ -10,7 +10,6 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
-	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 // botocore and aws-sdk-go-v2 repeat whatever comes as an error in a 200. A write
@@ -100,24 +99,4 @@ func TestCopyRepeatedElsewhere(t *testing.T) {
 	copies(t, another, s.bucket+"/source", "conditional", header("attempt=2", "If-Match", head.ETag), number(34)).
 		expect(t, "conditional, repeated elsewhere", http.StatusPreconditionFailed, "PreconditionFailed")
 	another.holds(t, "conditional", "new", number(34))
-}
-
-// First attempts ask nobody whether they are repeated, and notes are the fence's own.
-func TestNotes(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{"attempt=1": true, "attempt=1; max=5": true, "attempt=2; max=5": false, "attempt=10": false, "": false, "ttl=20261130T080000Z; attempt=1; max=3": true, "ttl=20261130T080000Z; attempt=12; max=31": false} {
-		if got := first(http.Header{"Amz-Sdk-Request": {text}}); got != want {
-			t.Errorf("%q is the first: %v", text, got)
-		}
-	}
-	seen := map[string]bool{}
-	for _, of := range []repeat{{"a", "b", "c", "d"}, {"ab", "", "c", "d"}, {"a", "b", "cd", ""}, {"a", "b", "c", "e"}} {
-		seen[of.note()] = true
-		if !layout.Reserved(of.note()) {
-			t.Errorf("%s can be reached by clients", of.note())
-		}
-	}
-	if len(seen) != 4 {
-		t.Errorf("%d notes for 4 requests", len(seen))
-	}
 }

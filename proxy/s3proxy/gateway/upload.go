@@ -11,6 +11,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/checksum"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/measure"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
@@ -140,7 +141,10 @@ func (x *exchange) completeUpload() error {
 	if err := checksum.Compare(named, x.r.Header); err != nil {
 		return err
 	}
-	if err := errors.Join(x.measureFirst(token, id, parts), x.measure(token, id, parts)); err != nil {
+	err = measure.Parts(parts, x.r.Header, func(marker, limit int) (minio.ListObjectPartsResult, error) {
+		return x.store.ListParts(x.ctx(), token, x.target.Key, id, marker, limit)
+	})
+	if err != nil {
 		return err
 	}
 	o := s3store.CompleteOptions{IfMatch: etag.Named(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
@@ -173,67 +177,6 @@ func (x *exchange) unmet(err error, token guard.Token, ifMatch string) error {
 		return e
 	}
 	return err
-}
-
-// minPart is the least size of a part in bytes, but for the last one.
-const minPart = 5 << 20
-
-// measureFirst refuses a part 1 that is large enough only because of its header.
-// What else is too small the store tells.
-func (x *exchange) measureFirst(token guard.Token, id string, parts []minio.CompletePart) error {
-	if len(parts) < 2 || parts[0].PartNumber != 1 {
-		return nil
-	}
-	page, err := x.store.ListParts(x.ctx(), token, x.target.Key, id, 0, 1)
-	if err != nil || len(page.ObjectParts) == 0 {
-		return nil //nolint:nilerr // the upload may have become the object; Complete tells
-	}
-	if first := &page.ObjectParts[0]; first.PartNumber == 1 && first.ETag == parts[0].ETag && first.Size < minPart && first.Size >= minPart-layout.HeaderSize {
-		e := refusal.New(refusal.EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
-		e.Extra = map[string]string{
-			"ProposedSize": strconv.FormatInt(first.Size, 10), "MinSizeAllowed": strconv.Itoa(minPart),
-			"PartNumber": "1", "ETag": etag.Part(1, first.ETag),
-		}
-		return e
-	}
-	return nil
-}
-
-// measure holds the parts against the size of the object, if the client says
-// what that should be.
-func (x *exchange) measure(token guard.Token, id string, parts []minio.CompletePart) error {
-	const name = "X-Amz-Mp-Object-Size"
-	text := x.r.Header.Get(name)
-	if text == "" {
-		return nil
-	}
-	want, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || want < 0 {
-		return header.Invalid("x-amz-mp-object-size", text, "The x-amz-mp-object-size header is no size")
-	}
-	var size int64
-	at := 0
-	for marker := 0; at < len(parts); {
-		page, err := x.store.ListParts(x.ctx(), token, x.target.Key, id, marker, maxPage)
-		if err != nil {
-			return nil //nolint:nilerr // the upload may have become the object; Complete tells
-		}
-		for _, p := range page.ObjectParts {
-			if at < len(parts) && p.PartNumber == parts[at].PartNumber {
-				size += p.Size
-				at++
-			}
-		}
-		if !page.IsTruncated || page.NextPartNumberMarker <= marker {
-			break
-		}
-		marker = page.NextPartNumberMarker
-	}
-	if at == len(parts) && size != want { // a part that is missing Complete tells of
-		return refusal.New(refusal.InvalidRequest,
-			"The provided 'x-amz-mp-object-size' header value %d does not match what was computed: %d", want, size)
-	}
-	return nil
 }
 
 // location is the URL of the object.

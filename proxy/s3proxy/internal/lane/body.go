@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Body is that of an answer. It is read by one goroutine, and closed by any. The
@@ -18,6 +19,9 @@ type Body struct {
 	left int64       // of a body whose length is known, else -1
 	src  io.ReadCloser
 	keep bool // the connection may be used again
+	r    *http.Request
+
+	deadline time.Time // of the next bytes
 
 	mu   sync.Mutex
 	done bool // the connection is no more this body's
@@ -25,7 +29,7 @@ type Body struct {
 }
 
 func newBody(p *Pool, c *conn, res *http.Response, stop func() bool) *Body {
-	b := &Body{pool: p, conn: c, stop: stop, left: -1, src: res.Body, keep: !res.Close}
+	b := &Body{pool: p, conn: c, stop: stop, left: -1, src: res.Body, keep: !res.Close, r: res.Request}
 	if res.ContentLength >= 0 && len(res.TransferEncoding) == 0 {
 		b.left = res.ContentLength
 	}
@@ -43,6 +47,9 @@ func (b *Body) Read(p []byte) (int, error) {
 	if done, err := b.ended(); done {
 		return 0, err
 	}
+	if b.conn.r.Buffered() == 0 {
+		b.extend()
+	}
 	if b.left < 0 {
 		n, err := b.src.Read(p)
 		if err != nil {
@@ -52,6 +59,18 @@ func (b *Body) Read(p []byte) (int, error) {
 	}
 	n, err := b.conn.r.Read(p[:min(int64(len(p)), b.left)])
 	return n, b.took(int64(n), err)
+}
+
+// extend moves the deadline on, but not for each of many small reads.
+func (b *Body) extend() {
+	limit := b.pool.config.ResponseTimeout
+	if now := time.Now(); limit > 0 && b.deadline.Sub(now) < limit*3/4 {
+		b.deadline = now.Add(limit)
+		_ = b.conn.SetReadDeadline(b.deadline)
+		if b.r.Context().Err() != nil { // its deadline was set before this one
+			_ = b.conn.SetReadDeadline(past)
+		}
+	}
 }
 
 // took counts what was read of a body whose length is known.
@@ -86,6 +105,9 @@ func (b *Body) end(err error) {
 	}
 	b.done, b.err = true, err
 	if in := b.stop(); in && clean {
+		if !b.deadline.IsZero() {
+			_ = b.conn.SetReadDeadline(time.Time{})
+		}
 		b.pool.put(b.conn)
 		return
 	}
@@ -113,6 +135,7 @@ func (b *Body) Direct(n int64) *io.LimitedReader {
 	if done, _ := b.ended(); !ok || done || b.left < 0 || b.conn.r.Buffered() > 0 {
 		return nil
 	}
+	b.extend()
 	return &io.LimitedReader{R: socket, N: min(n, b.left)}
 }
 

@@ -33,17 +33,22 @@ func (p *Pool) Do(r *http.Request, body []byte) (*http.Response, error) {
 	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	data, err := appendRequest((*buffer)[:0], r, body)
+	length := int64(len(body))
+	if body == nil && r.Method != http.MethodPut {
+		length = -1
+	}
+	data, err := appendHead((*buffer)[:0], r, length)
 	if err != nil {
 		return nil, err
 	}
+	data = append(data, body...)
 	*buffer = data
 	for again := false; ; again = true {
 		c, err := p.connection(r, again)
 		if err != nil {
 			return nil, err
 		}
-		res, silent, err := p.exchange(c, r, data)
+		res, silent, err := p.exchange(c, r, func() error { _, err := c.Write(data); return err })
 		if err == nil {
 			return res, nil
 		}
@@ -72,9 +77,9 @@ func (p *Pool) connection(r *http.Request, fresh bool) (*conn, error) {
 // past is a deadline that ends what waits for a connection.
 var past = time.Unix(1, 0) //nolint:gochecknoglobals // a constant
 
-// exchange sends data and reads the head of the answer. Silent says that none of it
-// came.
-func (p *Pool) exchange(c *conn, r *http.Request, data []byte) (res *http.Response, silent bool, err error) {
+// exchange lets send send a request, and reads the head of the answer. Silent says
+// that none of it came.
+func (p *Pool) exchange(c *conn, r *http.Request, send func() error) (res *http.Response, silent bool, err error) {
 	ctx := r.Context()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(past) })
 	defer func() {
@@ -87,7 +92,10 @@ func (p *Pool) exchange(c *conn, r *http.Request, data []byte) (res *http.Respon
 			err = context.Cause(ctx)
 		}
 	}()
-	if _, err := c.Write(data); err != nil {
+	early := false
+	if err := send(); errors.Is(err, errAnswered) {
+		early = true
+	} else if err != nil {
 		return nil, true, fmt.Errorf("send request: %w", err)
 	}
 	if p.config.ResponseTimeout > 0 {
@@ -108,6 +116,7 @@ func (p *Pool) exchange(c *conn, r *http.Request, data []byte) (res *http.Respon
 			return nil, false, ctx.Err()
 		}
 	}
+	res.Close = res.Close || early // the server waits for the rest
 	res.Body = newBody(p, c, res, stop)
 	return res, false, nil
 }
@@ -120,8 +129,9 @@ func unexpected(err error) error {
 	return err
 }
 
-// appendRequest appends a request as it is sent.
-func appendRequest(b []byte, r *http.Request, body []byte) ([]byte, error) {
+// appendHead appends the head of a request as it is sent, with a body of so many
+// bytes, or -1 for none.
+func appendHead(b []byte, r *http.Request, length int64) ([]byte, error) {
 	b = append(append(b, r.Method...), ' ')
 	if r.URL.RawPath != "" { // as it was signed
 		b = append(b, r.URL.RawPath...)
@@ -140,9 +150,8 @@ func appendRequest(b []byte, r *http.Request, body []byte) ([]byte, error) {
 			b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 		}
 	}
-	if body != nil || r.Method == http.MethodPut {
-		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10), "\r\n"...)
+	if length >= 0 {
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), length, 10), "\r\n"...)
 	}
-	b = append(b, "\r\n"...)
-	return append(b, body...), nil
+	return append(b, "\r\n"...), nil
 }

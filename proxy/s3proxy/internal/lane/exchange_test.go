@@ -153,12 +153,14 @@ func TestResponseTimeout(t *testing.T) {
 		t.Error(err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = http.NewResponseController(w).Flush()
-		select {
-		case <-time.After(2100 * time.Millisecond):
-		case <-t.Context().Done():
+		for _, piece := range []string{"", "la", "te"} { // each in time, but not all of them
+			_, _ = io.WriteString(w, piece)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-time.After(1100 * time.Millisecond):
+			case <-t.Context().Done():
+			}
 		}
-		_, _ = io.WriteString(w, "late")
 	}))
 	t.Cleanup(server.Close)
 	p = New(Config{

@@ -21,7 +21,8 @@ type Config struct {
 	// HandshakeTimeout bounds a handshake of TLS.
 	HandshakeTimeout time.Duration
 	// ResponseTimeout bounds the time from when a request was sent until the head
-	// of its answer is there. 0: it does not.
+	// of its answer is there, and that in which nothing of a body goes, either way.
+	// 0: it does not.
 	ResponseTimeout time.Duration
 	// IdleTimeout is how long a connection is kept that nobody needs, and MaxIdle
 	// how many of them.
@@ -116,20 +117,25 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 // open, and nothing has come on it that nobody asked for: a request that writes
 // should not be the one to find out.
 func (c *conn) alive() bool {
+	return !c.readable()
+}
+
+// readable reports whether something has come from the server, or it has hung up.
+func (c *conn) readable() bool {
 	if c.r.Buffered() > 0 {
-		return false
-	}
-	if c.raw == nil {
 		return true
 	}
-	open := false
+	if c.raw == nil {
+		return false
+	}
+	some := true
 	err := c.raw.Read(func(fd uintptr) bool {
 		var b [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		open = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+		some = err != syscall.EAGAIN && err != syscall.EWOULDBLOCK
 		return true
 	})
-	return err == nil && open
+	return err != nil || some
 }
 
 // put takes a connection back whose answer was read to its end.

@@ -37,7 +37,7 @@ func (s *Signer) SignStream(r *http.Request, size int64, at time.Time) {
 	r.Header["Content-Encoding"] = []string{encoding}
 	chain := s.sign(r, signedChunks, at)
 	chain.mac = hmac.New(sha256.New, chain.key)
-	r.Body = &chunks{
+	r.Body = &Chunks{
 		src: r.Body, chain: chain, sum: sha256.New(), left: size,
 		buf: make([]byte, frontSize+int(min(size, ChunkSize))+2),
 	}
@@ -53,8 +53,8 @@ func streamLength(size int64) int64 {
 	return length
 }
 
-// chunks is a body in signed chunks.
-type chunks struct {
+// Chunks is a body in signed chunks.
+type Chunks struct {
 	src   io.ReadCloser
 	chain *chain
 	sum   hash.Hash
@@ -68,7 +68,7 @@ type chunks struct {
 var errShort = errors.New("body is shorter than was said")
 
 // Read hands out the next bytes.
-func (c *chunks) Read(p []byte) (int, error) {
+func (c *Chunks) Read(p []byte) (int, error) {
 	if len(c.out) == 0 {
 		if c.err == nil {
 			c.err = c.fill()
@@ -82,8 +82,27 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// WriteTo writes chunk by chunk.
+func (c *Chunks) WriteTo(w io.Writer) (written int64, err error) {
+	for c.err == nil {
+		if len(c.out) == 0 {
+			c.err = c.fill()
+			continue
+		}
+		n, err := w.Write(c.out)
+		c.out, written = c.out[n:], written+int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	if errors.Is(c.err, io.EOF) {
+		return written, nil
+	}
+	return written, c.err
+}
+
 // fill makes the next chunk.
-func (c *chunks) fill() error {
+func (c *Chunks) fill() error {
 	if c.ended {
 		return io.EOF
 	}
@@ -109,7 +128,7 @@ func (c *chunks) fill() error {
 }
 
 // Close closes what the body is read from.
-func (c *chunks) Close() error { return c.src.Close() }
+func (c *Chunks) Close() error { return c.src.Close() }
 
 // next returns the next signature, over a chunk or a trailer.
 func (c *chain) next(kind, middle string, sum []byte) []byte {

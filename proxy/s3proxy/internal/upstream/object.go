@@ -78,7 +78,7 @@ func (u *Upstream) put(r *http.Request, body io.Reader, size int64, hash string)
 	if size > lane.MaxBody {
 		r.Body = io.NopCloser(body)
 		u.signer.SignStream(r, size, time.Now())
-		return u.observed(r, func() (*http.Response, error) { return u.config.Transport.RoundTrip(r) })
+		return u.observed(r, func() (*http.Response, error) { return u.lanes.Stream(r) })
 	}
 	buffer := bodies.Get().(*[]byte)
 	defer bodies.Put(buffer)

@@ -112,7 +112,11 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		at.Scheme = "https"
 		r.URL = &at
 	}
-	res, err := u.observed(r, func() (*http.Response, error) { return u.config.Transport.RoundTrip(r) })
+	send := u.config.Transport.RoundTrip
+	if _, ours := r.Body.(*sigv4.Chunks); ours {
+		send = u.lanes.Stream
+	}
+	res, err := u.observed(r, func() (*http.Response, error) { return send(r) })
 	// A claim is one write of a mark, by package s3store.
 	if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/.fence/marks/") {
 		result := "failed"
