@@ -48,14 +48,23 @@ func TestSoak(t *testing.T) {
 	if n := counts.Failed.Load(); n > 0 {
 		t.Errorf("%d acts failed, the first of them:\n%v", n, errors.Join(counts.Failures()...))
 	}
+	for _, flaw := range flaws(verdicts, duration) {
+		t.Error(flaw)
+	}
+}
+
+// flaws are what verdicts after that time fail a soak for.
+func flaws(verdicts []trend.Verdict, duration time.Duration) []string {
+	var all []string
 	for _, v := range verdicts {
 		switch {
 		case v.Missing:
-			t.Errorf("%s was never read", v.Name)
+			all = append(all, v.Name+" was never read")
 		case v.Grows && v.Why == "" && duration >= telling:
-			t.Errorf("%s grows: %.1f per hour", v.Name, v.PerHour)
+			all = append(all, fmt.Sprintf("%s grows: %.1f per hour", v.Name, v.PerHour))
 		}
 	}
+	return all
 }
 
 func settings(tb testing.TB) (time.Duration, uint64) {
