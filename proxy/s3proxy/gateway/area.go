@@ -74,7 +74,7 @@ func (x *exchange) source() (from operation.Source, copies bool, err error) {
 }
 
 // mayUse refuses a bucket that the client may not use, and a name that is no
-// bucket's: "app/orders" in the path to the store would be keys of bucket app.
+// bucket's.
 func (x *exchange) mayUse(bucket string) error {
 	if !x.client.may(bucket) {
 		return refusal.New(refusal.AccessDenied, "Access Denied")
