@@ -3,7 +3,6 @@ package testenv
 import (
 	"testing"
 
-	"github.com/fenceproxy/fenceproxy/internal/localserver"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/link"
 )
 
@@ -25,9 +24,5 @@ type Link = link.Link
 // NewLink opens a link to target, host:port. It ends with the test.
 func NewLink(tb testing.TB, target string, c LinkConfig) *Link {
 	tb.Helper()
-	port, err := localserver.FreePort()
-	if err != nil {
-		tb.Fatalf("testenv: %v", err)
-	}
-	return link.New(tb, localserver.Loopback(port), target, c)
+	return link.New(tb, target, c)
 }

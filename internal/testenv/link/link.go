@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
 // Protocol is what a Link understands of the bytes that pass it.
@@ -50,7 +52,7 @@ type Link struct {
 	mu       sync.Mutex
 	target   string       // where new connections go
 	listener net.Listener // nil while connections are refused
-	seat     seat         // while they are, or else nobody
+	seat     seat
 	conns    map[*conn]bool
 	thawed   chan struct{} // closed unless the link is frozen
 	delay    time.Duration
@@ -66,17 +68,22 @@ type drop struct {
 	left  int
 }
 
-// New opens a link from the address addr to target, both host:port. It ends
-// with the test.
-func New(tb testing.TB, addr, target string, c Config) *Link {
+// New opens a link from a port of its own to target, host:port. It ends with the test.
+func New(tb testing.TB, target string, c Config) *Link {
 	tb.Helper()
-	l := &Link{
-		tb: tb, target: host(target), addr: addr, protocol: c.Protocol,
-		conns: map[*conn]bool{}, thawed: make(chan struct{}), seat: nobody,
-	}
+	l := &Link{tb: tb, target: host(target), protocol: c.Protocol, conns: map[*conn]bool{}, thawed: make(chan struct{})}
 	close(l.thawed)
-	listener, err := net.Listen("tcp", addr)
+	err := localserver.OnFreePorts(1, func(ports []int) (err error) {
+		l.addr = localserver.Loopback(ports[0])
+		l.seat, err = takeSeat(ports[0])
+		return err
+	})
 	if err != nil {
+		tb.Fatalf("link: open link: %v", err)
+	}
+	listener, err := l.seat.listen()
+	if err != nil {
+		l.seat.leave()
 		tb.Fatalf("link: open link: %v", err)
 	}
 	l.accept(listener)
@@ -209,16 +216,14 @@ func (l *Link) Refuse(refuse bool) {
 	defer l.mu.Unlock()
 	switch {
 	case refuse && l.listener != nil:
+		if err := l.seat.refuse(); err != nil {
+			l.tb.Errorf("link: close link: %v", err)
+		}
 		l.listener.Close()
 		l.listener = nil
 		l.cut()
-		var err error
-		if l.seat, err = takeSeat(l.addr); err != nil {
-			l.tb.Errorf("link: close link: %v", err)
-		}
 	case !refuse && l.listener == nil:
 		listener, err := l.seat.listen()
-		l.seat = nobody
 		if err != nil {
 			l.tb.Errorf("link: open link again: %v", err)
 			return

@@ -7,58 +7,30 @@ import (
 	"syscall"
 )
 
-// seat keeps the port of a link that refuses connections: a socket that is bound
-// and does not listen. A port that nobody has would look free, and be somebody
-// else's when the link is to be open again.
+// seat keeps the port of a link as long as there is one: a socket that is bound, and
+// listens or does not. A port that nobody has for a moment would look free to others.
 type seat int
 
-// nobody has no seat.
-const nobody seat = -1
-
-// takeSeat takes a port that was just given up, whose connections may linger.
-func takeSeat(addr string) (seat, error) {
-	to, err := net.ResolveTCPAddr("tcp4", addr)
-	if err != nil {
-		return nobody, err
-	}
+// takeSeat takes a port of 127.0.0.1.
+func takeSeat(port int) (seat, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nobody, fmt.Errorf("open socket: %w", err)
+		return 0, fmt.Errorf("open socket: %w", err)
 	}
 	s := seat(fd)
-	// With SO_REUSEADDR, because of those that linger; without it from then on,
-	// because of all others that have it (inet_csk_bind_conflict).
-	if err = s.share(true); err == nil {
-		err = syscall.Bind(fd, &syscall.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())})
-	}
-	if err == nil {
-		err = s.share(false)
-	}
-	if err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		s.leave()
-		return nobody, fmt.Errorf("keep port of %s: %w", addr, err)
+		return 0, fmt.Errorf("take port %d: %w", port, err)
 	}
 	return s, nil
 }
 
-func (s seat) share(share bool) error {
-	value := 0
-	if share {
-		value = 1
-	}
-	return syscall.SetsockoptInt(int(s), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, value)
-}
-
-// listen listens on the port. The seat is left.
+// listen listens on the port.
 func (s seat) listen() (net.Listener, error) {
-	defer s.leave() // the listener has a descriptor of its own
-	if err := s.share(true); err != nil {
-		return nil, err
-	}
 	if err := syscall.Listen(int(s), syscall.SOMAXCONN); err != nil {
 		return nil, err
 	}
-	fd, err := syscall.Dup(int(s))
+	fd, err := syscall.Dup(int(s)) // which the listener takes
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +39,7 @@ func (s seat) listen() (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-func (s seat) leave() {
-	if s != nobody {
-		_ = syscall.Close(int(s))
-	}
-}
+// refuse ends what listen began, but for the listener, which has to be closed.
+func (s seat) refuse() error { return syscall.Shutdown(int(s), syscall.SHUT_RD) }
+
+func (s seat) leave() { _ = syscall.Close(int(s)) }
