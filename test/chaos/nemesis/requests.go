@@ -3,6 +3,7 @@ package nemesis
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,27 +11,36 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
 )
 
-// OfRequests are the faults of single requests that write an object to S3: one
-// arrives when its client has long given up, is answered and nobody hears it, or is
-// cut off in the middle of its body.
+// OfRequests are the faults of single requests that write an object to S3, at once
+// or as the end of an upload in parts: one arrives when its client has long given
+// up, is answered and nobody hears it, or is cut off in the middle of its body.
 func OfRequests(name string, l *testenv.S3Link, weight int) []Fault {
-	puts := s3link.Op(s3link.PutObject)
-	once := func(what string, do func(n int)) Fault {
-		return Fault{Name: name + " " + what, Target: name + " " + what, Weight: weight, Begin: func(_ testing.TB, dice *rand.Rand) (func(), bool) {
-			do(1 + dice.IntN(3))
-			return nil, true
+	return slices.Concat(
+		ofRequests(name, "", l, s3link.Op(s3link.PutObject), weight),
+		ofRequests(name, " (Complete)", l, s3link.Op(s3link.CompleteMultipartUpload), weight),
+	)
+}
+
+func ofRequests(name, kind string, l *testenv.S3Link, these func(s3link.Request) bool, weight int) []Fault {
+	fault := func(what string, longest time.Duration, begin func(dice *rand.Rand) (end func())) Fault {
+		full := name + " " + what + kind
+		return Fault{Name: full, Target: full, Weight: weight, Longest: longest, Begin: func(_ testing.TB, dice *rand.Rand) (func(), bool) {
+			return begin(dice), true
 		}}
 	}
+	once := func(what string, do func(n int)) Fault {
+		return fault(what, 0, func(dice *rand.Rand) func() {
+			do(1 + dice.IntN(3))
+			return nil
+		})
+	}
 	return []Fault{
-		once("answer lost", func(n int) { l.DropReply(puts, n) }),
-		once("body cut", func(n int) { l.CutBody(puts, n, int64(10*n)) }),
-		once("answered 503", func(n int) { l.SpoilReply(puts, n, 503, "SlowDown") }),
-		{
-			Name: name + " request late", Target: name + " request late", Weight: weight, Longest: 5 * Moment,
-			Begin: func(_ testing.TB, dice *rand.Rand) (func(), bool) {
-				return hold(l.Hold(puts, 1), time.Duration(dice.Int64N(int64(Moment/2)))), true
-			},
-		},
+		once("answer lost", func(n int) { l.DropReply(these, n) }),
+		once("body cut", func(n int) { l.CutBody(these, n, int64(10*n)) }),
+		once("answered 503", func(n int) { l.SpoilReply(these, n, 503, "SlowDown") }),
+		fault("request late", 5*Moment, func(dice *rand.Rand) func() {
+			return hold(l.Hold(these, 1), time.Duration(dice.Int64N(int64(Moment/2))))
+		}),
 	}
 }
 
