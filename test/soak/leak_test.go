@@ -27,15 +27,15 @@ func watched() []trend.Metric {
 	})
 }
 
-// soaked are samples as those of a soak of that time: each metric is level, but for
+// soaked are samples as those of the shortest soak that is to find a leak: each metric is level, but for
 // jitter of almost what it may have as noise, and for the leaks, which rise by so
 // many times its noise in an hour.
-func soaked(duration time.Duration, leaks map[string]float64) *trend.Samples {
+func soaked(leaks map[string]float64) *trend.Samples {
 	const readings = 240
 	s := &trend.Samples{Metrics: watched()}
 	dice := rand.New(rand.NewPCG(1, 2))
 	for i := range readings {
-		at := duration * time.Duration(i) / readings
+		at := telling * time.Duration(i) / readings
 		values := map[string]float64{}
 		for _, m := range s.Metrics {
 			level := 10 * m.Noise
@@ -52,24 +52,24 @@ func soaked(duration time.Duration, leaks map[string]float64) *trend.Samples {
 // what may grow, nor anything in less time than that.
 func TestPlantedLeaks(t *testing.T) {
 	t.Parallel()
-	if found := flaws(soaked(telling, nil).Verdicts(), telling); len(found) > 0 {
+	if found := flaws(soaked(nil).Verdicts(), telling); len(found) > 0 {
 		t.Errorf("nothing leaks: %q", found)
 	}
 	enough := 16 / telling.Hours() // four times what noise may be, from quarter to quarter
 	for _, m := range watched() {
 		leak := map[string]float64{m.Name: enough}
-		found := flaws(soaked(telling, leak).Verdicts(), telling)
+		found := flaws(soaked(leak).Verdicts(), telling)
 		switch {
 		case m.Why != "" && len(found) > 0:
 			t.Errorf("%s may grow: %q", m.Name, found)
 		case m.Why == "" && (len(found) != 1 || !strings.HasPrefix(found[0], m.Name+" grows: ")):
 			t.Errorf("a leak of %s: %q", m.Name, found)
 		}
-		if found := flaws(soaked(telling, leak).Verdicts(), telling-time.Second); len(found) > 0 {
+		if found := flaws(soaked(leak).Verdicts(), telling-time.Second); len(found) > 0 {
 			t.Errorf("%s in too short a time: %q", m.Name, found)
 		}
 		small := map[string]float64{m.Name: 0.1 / telling.Hours()}
-		if found := flaws(soaked(telling, small).Verdicts(), telling); len(found) > 0 && m.Noise > 0 {
+		if found := flaws(soaked(small).Verdicts(), telling); len(found) > 0 && m.Noise > 0 {
 			t.Errorf("%s grows by a tenth of its noise: %q", m.Name, found)
 		}
 	}
@@ -78,7 +78,7 @@ func TestPlantedLeaks(t *testing.T) {
 // TestMetricThatNobodyReads fails a soak of any time.
 func TestMetricThatNobodyReads(t *testing.T) {
 	t.Parallel()
-	s := soaked(telling, nil)
+	s := soaked(nil)
 	s.Metrics = append(s.Metrics, trend.Metric{Name: "typo"})
 	unread := &trend.Samples{Metrics: s.Metrics}
 	for i := range 20 {
