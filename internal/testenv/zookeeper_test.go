@@ -68,15 +68,16 @@ func TestLinkReadsZooKeeper(t *testing.T) {
 	link := testenv.NewLink(t, s.Addr(), testenv.LinkConfig{Protocol: testenv.ZooKeeperWire})
 	conn := zkConnect(t, link.Addr())
 	acl := zk.WorldACL(zk.PermAll)
-	if _, err := conn.Create("/link", nil, 0, acl); err != nil {
+	node, err := conn.Create("/link-", nil, zk.FlagSequence, acl)
+	if err != nil {
 		t.Fatal(err)
 	}
 	link.DropReplyTo(func(path string) bool { return path == "multi" }, 1)
-	_, err := conn.Multi(&zk.CreateRequest{Path: "/link/a", Acl: acl}, &zk.SetDataRequest{Path: "/link", Version: 0})
+	_, err = conn.Multi(&zk.CreateRequest{Path: node + "/a", Acl: acl}, &zk.SetDataRequest{Path: node, Version: 0})
 	if !errors.Is(err, zk.ErrConnectionClosed) {
 		t.Fatalf("multi got its reply: %v", err)
 	}
-	if !exists(t, conn, "/link/a") {
+	if !exists(t, conn, node+"/a") {
 		t.Error("multi did not reach the server")
 	}
 	want := []string{"connect", "create", "multi", "connect"}
