@@ -2,19 +2,18 @@ package pgproxy
 
 import (
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fenceproxy/fenceproxy/internal/labels"
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/relay"
 )
 
 const (
 	namespace    = "fenceproxy"
 	subsystem    = "postgres"
-	maxResources = 100     // label values of resource; then otherLabel
-	otherLabel   = "other" // of all the resources beyond
+	maxResources = 100 // label values of resource; then labels.Other
 )
 
 // Metrics are what servers count, for Prometheus. Make them with NewMetrics.
@@ -34,8 +33,7 @@ type Metrics struct {
 
 	relay relay.Metrics // those of them that sessions count
 
-	mu        sync.Mutex
-	resources map[string]struct{} // the label values that there are
+	resources *labels.Bounded // clients choose them
 }
 
 // NewMetrics makes metrics and registers them. To tell several servers apart,
@@ -70,7 +68,7 @@ func newMetrics() *Metrics {
 		evictions:     counter("evictions_total", "Sessions of older tokens that claims ended."),
 		idleKills:     counter("idle_in_transaction_kills_total", "Sessions ended because their transaction was idle for too long."),
 		bytes:         counters("bytes_total", "Bytes relayed after authentication, by direction: up to the server, down to clients.", "direction"),
-		resources:     make(map[string]struct{}),
+		resources:     labels.New(maxResources),
 	}
 	m.relay = relay.Metrics{
 		Refused: m.refusal, Claims: m.claims, ClaimSeconds: m.claimSeconds, IdleKills: m.idleKills,
@@ -84,20 +82,7 @@ func newMetrics() *Metrics {
 
 // refusal counts a refused statement.
 func (m *Metrics) refusal(reason, resource string) {
-	m.refusals.WithLabelValues(reason, m.resourceLabel(resource)).Inc()
-}
-
-// resourceLabel bounds how many label values there are: clients choose them.
-func (m *Metrics) resourceLabel(resource string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.resources[resource]; !known {
-		if len(m.resources) >= maxResources {
-			return otherLabel
-		}
-		m.resources[resource] = struct{}{}
-	}
-	return resource
+	m.refusals.WithLabelValues(reason, m.resources.Of(resource)).Inc()
 }
 
 func opts(name, help string) prometheus.Opts {

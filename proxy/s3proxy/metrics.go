@@ -2,19 +2,18 @@ package s3proxy
 
 import (
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fenceproxy/fenceproxy/internal/labels"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway"
 )
 
 const (
 	namespace    = "fenceproxy"
 	subsystem    = "s3"
-	maxResources = 100     // label values of resource; then otherLabel
-	otherLabel   = "other" // of all the resources beyond
+	maxResources = 100 // label values of resource; then labels.Other
 )
 
 // Metrics are what servers count, for Prometheus. Make them with NewMetrics.
@@ -30,8 +29,7 @@ type Metrics struct {
 
 	gateway gateway.Metrics // those of them that requests count
 
-	mu        sync.Mutex
-	resources map[string]struct{} // the label values that there are
+	resources *labels.Bounded // clients choose them
 }
 
 // NewMetrics makes metrics and registers them. To tell several servers apart,
@@ -60,7 +58,7 @@ func newMetrics() *Metrics {
 		refusals:           counters("refusals_total", "Requests that the fence refused, by reason (stale token, no token, ...) and resource; resources beyond the first 100 are \"other\".", "reason", "resource"),
 		claims:             counters("claims_total", "Writes of marks, by which tokens are claimed for clients, by result; lost: to another one, and tried again.", "result"),
 		bytes:              counters("bytes_total", "Bytes of bodies, by direction: up from clients, down to them.", "direction"),
-		resources:          make(map[string]struct{}),
+		resources:          labels.New(maxResources),
 	}
 	o := opts("upstream_seconds", "Time from a request to the store until its answer began, by method.")
 	m.upstreamSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -76,20 +74,7 @@ func newMetrics() *Metrics {
 
 // refusal counts a refused request.
 func (m *Metrics) refusal(reason, resource string) {
-	m.refusals.WithLabelValues(reason, m.resourceLabel(resource)).Inc()
-}
-
-// resourceLabel bounds how many label values there are: clients choose them.
-func (m *Metrics) resourceLabel(resource string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.resources[resource]; !known {
-		if len(m.resources) >= maxResources {
-			return otherLabel
-		}
-		m.resources[resource] = struct{}{}
-	}
-	return resource
+	m.refusals.WithLabelValues(reason, m.resources.Of(resource)).Inc()
 }
 
 func opts(name, help string) prometheus.Opts {

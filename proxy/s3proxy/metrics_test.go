@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fenceproxy/fenceproxy/internal/labels"
 )
 
 // counted is what a counter stands at.
@@ -42,7 +44,7 @@ func TestResourceLabelsAreBounded(t *testing.T) {
 			t.Errorf("%d label values", n)
 		}
 	}
-	if got := counted(t, m.refusals.WithLabelValues("stale token", otherLabel)); got != 800 {
+	if got := counted(t, m.refusals.WithLabelValues("stale token", labels.Other)); got != 800 {
 		t.Errorf("other is %v, want 800", got)
 	}
 }
