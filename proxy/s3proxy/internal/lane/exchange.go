@@ -77,7 +77,7 @@ func (p *Pool) connection(r *http.Request, fresh bool) (*conn, error) {
 // past is a deadline that ends what waits for a connection.
 var past = time.Unix(1, 0) //nolint:gochecknoglobals // a constant
 
-// exchange lets send send a request, and reads the head of the answer. Silent says
+// exchange has a request sent by send, and reads the head of the answer. Silent says
 // that none of it came.
 func (p *Pool) exchange(c *conn, r *http.Request, send func() error) (res *http.Response, silent bool, err error) {
 	ctx := r.Context()

@@ -108,5 +108,5 @@ func BenchmarkReadHead(b *testing.B) {
 		})
 	}
 	run("ours", func() error { _, err := readHead(c, r); return err })
-	run("net/http", func() error { _, err := http.ReadResponse(c.r, r); return err }) //nolint:bodyclose // there is none
+	run("net/http", func() error { _, err := http.ReadResponse(c.r, r); return err })
 }
