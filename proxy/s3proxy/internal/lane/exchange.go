@@ -116,6 +116,9 @@ func (p *Pool) exchange(c *conn, r *http.Request, send func() error) (res *http.
 			return nil, false, ctx.Err()
 		}
 	}
+	if early && res.StatusCode < http.StatusMultipleChoices {
+		return nil, false, errUnfounded
+	}
 	res.Close = res.Close || early // the server waits for the rest
 	res.Body = newBody(p, c, res, stop)
 	return res, false, nil

@@ -13,10 +13,15 @@ import (
 // errAnswered says that the server answers before it has all of the body.
 var errAnswered = errors.New("the server has answered")
 
+// errUnfounded: what was not sent nobody has verified either, so the client must not
+// be told that it is there.
+var errUnfounded = errors.New("the server acknowledges a body of which it has not got all")
+
 // Stream sends a request with a body of any length: what r.Body, which must be an
 // io.WriterTo, writes, in pieces, and ContentLength bytes altogether. It closes it. The
 // request is sent once. Where the server answers before it has the whole body, and
-// where there is no TLS, what is left is not sent.
+// where there is no TLS, what is left is not sent; if the answer is no error, Stream's is
+// one.
 //
 // Otherwise it is as Do. The error of WriteTo is in that of Stream.
 func (p *Pool) Stream(r *http.Request) (*http.Response, error) {

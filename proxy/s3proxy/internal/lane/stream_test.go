@@ -143,6 +143,20 @@ func TestStreamAnsweredEarly(t *testing.T) {
 	}
 }
 
+// A server that acknowledges what it does not have is not believed: of a body that
+// was not sent to its end, nobody has seen that it is what the client meant.
+func TestStreamAcknowledgedEarly(t *testing.T) {
+	t.Parallel()
+	p := early(t, ok)
+	res, _, err := streamed(t.Context(), t, p, inPieces(1000, 100<<10), 1000*(100<<10))
+	if err == nil {
+		t.Errorf("answered %d", res.StatusCode)
+	}
+	if len(p.idle) > 0 {
+		t.Error("the connection is to be used again")
+	}
+}
+
 // An answer that is not the one that counts does not end the body.
 func TestStreamInterim(t *testing.T) {
 	t.Parallel()
