@@ -47,8 +47,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	if done, err := b.ended(); done {
 		return 0, err
 	}
-	if b.conn.r.Buffered() == 0 {
-		b.extend()
+	if b.left < 0 || b.conn.r.Buffered() == 0 { // of chunks, what is there may be the half of a line
+		b.extend(0)
 	}
 	if b.left < 0 {
 		n, err := b.src.Read(p)
@@ -61,11 +61,12 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, b.took(int64(n), err)
 }
 
-// extend moves the deadline on, but not for each of many small reads.
-func (b *Body) extend() {
+// extend moves the deadline on, but not for each of many small reads. Others may keep
+// the store waiting for wait.
+func (b *Body) extend(wait time.Duration) {
 	limit := b.pool.config.ResponseTimeout
-	if now := time.Now(); limit > 0 && b.deadline.Sub(now) < limit*3/4 {
-		b.deadline = now.Add(limit)
+	if now := time.Now(); limit > 0 && b.deadline.Sub(now) < limit*3/4+wait {
+		b.deadline = now.Add(limit + wait)
 		_ = b.conn.SetReadDeadline(b.deadline)
 		if b.r.Context().Err() != nil { // its deadline was set before this one
 			_ = b.conn.SetReadDeadline(past)
@@ -129,13 +130,14 @@ func (b *Body) Close() error {
 // Direct returns what to read next so many bytes from, at most n, if that is the
 // socket itself: the kernel can move them to another. Tell Took how many were read.
 // It returns nil where there is no such thing, with TLS or chunks; or as long as
-// there are bytes in the buffer, which have to be Read first.
-func (b *Body) Direct(n int64) *io.LimitedReader {
+// there are bytes in the buffer, which have to be Read first. Wait is how long the
+// other may take for them: so much more time they have.
+func (b *Body) Direct(n int64, wait time.Duration) *io.LimitedReader {
 	socket, ok := b.conn.Conn.(*net.TCPConn)
 	if done, _ := b.ended(); !ok || done || b.left < 0 || b.conn.r.Buffered() > 0 {
 		return nil
 	}
-	b.extend()
+	b.extend(wait)
 	return &io.LimitedReader{R: socket, N: min(n, b.left)}
 }
 

@@ -38,7 +38,7 @@ func TestDirect(t *testing.T) {
 	var got strings.Builder
 	direct := false
 	for {
-		from := b.Direct(10_000)
+		from := b.Direct(10_000, 0)
 		if from == nil {
 			p := make([]byte, 100)
 			n, err := b.Read(p)

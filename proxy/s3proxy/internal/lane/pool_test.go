@@ -68,7 +68,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.Body.(*Body).Direct(1) != nil {
+		if res.Body.(*Body).Direct(1, 0) != nil {
 			t.Error("TLS is read past")
 		}
 		if data, err := io.ReadAll(res.Body); err != nil || string(data) != "ok" {

@@ -1,20 +1,12 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"runtime"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/lane"
 )
 
 // pair returns two ends of a TCP connection.
@@ -137,145 +129,4 @@ func TestReleaseOfStuck(t *testing.T) {
 	c.Hold()
 	_, _ = c.Write([]byte("x"))
 	c.Release() // returns
-}
-
-// answered is a server whose answers Move makes of those of a store.
-func answered(t *testing.T, store *http.Server, plain bool) (addr string, kernel *atomic.Int64) {
-	t.Helper()
-	stores, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = store.Serve(stores) }()
-	t.Cleanup(func() { store.Close() })
-	pool := lane.New(lane.Config{Addr: stores.Addr().String(), Dial: new(net.Dialer).DialContext, IdleTimeout: time.Minute, MaxIdle: 2})
-	t.Cleanup(pool.CloseIdle)
-	kernel = new(atomic.Int64)
-	type key struct{}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &http.Server{
-		ReadHeaderTimeout: time.Minute,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }, //nolint:forbidigo // as the server does
-		ConnState: func(c net.Conn, state http.ConnState) {
-			if state == http.StateIdle {
-				c.(*counting).Idle()
-			}
-		},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ask := (&http.Request{Method: http.MethodGet, Host: "store", URL: &url.URL{Path: r.URL.Path}, Header: http.Header{}}).WithContext(r.Context())
-			res, err := pool.Do(ask, nil)
-			if err != nil {
-				panic(http.ErrAbortHandler)
-			}
-			defer res.Body.Close()
-			conn := r.Context().Value(key{}).(*counting)
-			var own *Conn
-			if plain {
-				own = conn.Conn
-			}
-			a := NewAnswer(w, r, http.NewResponseController(w), own, time.Minute, counter(), func() {})
-			a.Header().Set("Content-Type", "text/plain")
-			a.Header().Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
-			a.Short(res.ContentLength)
-			a.WriteHeader(http.StatusOK)
-			if err := a.Move(res.Body.(*lane.Body), res.ContentLength, make([]byte, pieceSize)); err != nil {
-				panic(http.ErrAbortHandler)
-			}
-		}),
-	}
-	go func() { _ = proxy.Serve(&wrapping{ln, kernel}) }()
-	t.Cleanup(func() { proxy.Close() })
-	return ln.Addr().String(), kernel
-}
-
-// wrapping is a listener as the server has it, and counts.
-type wrapping struct {
-	net.Listener
-
-	kernel *atomic.Int64
-}
-
-func (l *wrapping) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &counting{NewConn(c.(*net.TCPConn), time.Minute), l.kernel}, nil
-}
-
-// counting counts what the kernel moves, and the writes.
-type counting struct {
-	*Conn
-
-	kernel *atomic.Int64
-}
-
-func (c *counting) ReadFrom(r io.Reader) (int64, error) {
-	n, err := c.Conn.ReadFrom(r)
-	c.kernel.Add(n)
-	return n, err
-}
-
-// Bodies of all sizes arrive as they were, by the kernel or not.
-func TestMove(t *testing.T) {
-	t.Parallel()
-	text := bytes.Repeat([]byte("0123456789abcdef"), 5<<20/16)
-	store := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		size, _ := strconv.Atoi(r.URL.Path[1:])
-		w.Header().Set("Content-Length", strconv.Itoa(size))
-		_, _ = w.Write(text[:size])
-	})}
-	for name, plain := range map[string]bool{"plain": true, "TLS": false} {
-		addr, kernel := answered(t, store, plain)
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		r := bufio.NewReader(conn)
-		for _, size := range []int{0, 1, 4096, fewBytes, fewBytes + 1, heldSize, pieceSize, pieceSize + 1, longPiece + pieceSize, len(text)} {
-			_, _ = io.WriteString(conn, "GET /"+strconv.Itoa(size)+" HTTP/1.1\r\nHost: x\r\n\r\n")
-			res, err := http.ReadResponse(r, nil)
-			if err != nil {
-				t.Fatalf("%s, %d bytes: %v", name, size, err)
-			}
-			got, err := io.ReadAll(res.Body)
-			if err != nil || !bytes.Equal(got, text[:size]) {
-				t.Fatalf("%s: %d bytes of %d, %v", name, len(got), size, err)
-			}
-		}
-		if moved := kernel.Load(); plain != (moved > int64(len(text))/2) {
-			t.Errorf("%s: the kernel moved %d bytes", name, moved)
-		}
-	}
-}
-
-// A body that breaks off at the store breaks off at the client's.
-func TestMoveBreaksOff(t *testing.T) {
-	t.Parallel()
-	for _, size := range []int{100, pieceSize * 3} {
-		store := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", strconv.Itoa(size))
-			_, _ = w.Write(make([]byte, size-1))
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		})}
-		addr, _ := answered(t, store, true)
-		res, err := http.Get("http://" + addr + "/")
-		if err == nil {
-			var n int64
-			n, err = io.Copy(io.Discard, res.Body)
-			res.Body.Close()
-			if n >= int64(size) {
-				t.Errorf("%d bytes of %d", n, size)
-			}
-		}
-		if err == nil {
-			t.Errorf("%d bytes: no error", size)
-		}
-	}
-	http.DefaultClient.CloseIdleConnections()
 }

@@ -47,7 +47,7 @@ func (a *Answer) Move(b *lane.Body, n int64, buffer []byte) error {
 
 func (a *Answer) piece(b *lane.Body, n int64, buffer []byte) (int64, error) {
 	to, ok := a.ResponseWriter.(io.ReaderFrom)
-	from := b.Direct(n)
+	from := b.Direct(n, a.pace.limit)
 	if a.plain == nil || !ok || from == nil {
 		read, err := b.Read(buffer[:min(n, int64(len(buffer)))])
 		if read > 0 {
