@@ -30,8 +30,9 @@ type CompleteOptions struct {
 // be called again, here or in another process: as long as the object that it
 // made has not been overwritten, it succeeds. If the upload is gone and the
 // object is another, the error has the code NoSuchUpload, and its outcome is
-// unknown unless the key shows that it was never completed. Size and LastModified are
-// zero if the object was overwritten before it could be looked at.
+// unknown unless the server says so too and the key shows that it was never
+// completed. Size and LastModified are zero if the object was overwritten before it
+// could be looked at.
 func (s *Store) CompleteUpload(ctx context.Context, token guard.Token, key, id string, list []minio.CompletePart, o CompleteOptions) (minio.UploadInfo, error) {
 	info, err := s.completeUpload(ctx, token, key, id, list, o)
 	return info, s.done(ctx, "complete upload of", key, err)
@@ -105,9 +106,12 @@ func (c *completion) send(ctx context.Context, h layout.Header, cond layout.Cond
 		there, reply, err = c.confirm(ctx, h, cond, done.Proven)
 		done.Size, done.LastModified = there.Size, there.LastModified
 	}
-	if reply == layout.Denied && (errors.Is(err, errNotThere) || request.IsCode(err, minio.NoSuchUpload)) {
-		c.spent = true
-		return done.UploadInfo, layout.Spent, errNoUpload(c.Key, errors.Join(errSpent, err))
+	if notThere := errors.Is(err, errNotThere); reply == layout.Denied && (notThere || request.IsCode(err, minio.NoSuchUpload)) {
+		c.spent, reply = true, layout.Spent
+		if notThere { // what the server spoke of may be another completion, which goes on
+			reply = layout.Lost
+		}
+		err = errNoUpload(c.Key, errors.Join(errSpent, err))
 	}
 	return done.UploadInfo, reply, err
 }

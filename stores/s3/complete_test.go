@@ -179,6 +179,30 @@ func TestCompletionBehindAnother(t *testing.T) {
 	expectValue(t, a, writer(33), "k", "new")
 }
 
+// Nobody knows how long the other takes. Whoever waits for it no more has not seen that
+// it comes to nothing (I2), whatever the key shows so far.
+func TestCompletionBehindSlowOther(t *testing.T) {
+	t.Parallel()
+	e, _, b := pair(t, testenv.S3(t))
+	mustClaim(t, b, writer(34))
+	id := mustCreate(t, b, writer(34))
+	part := mustUpload(t, b, writer(34), id, 1, "new")
+	a := e.newStore(t, Config{Objects: &lagging{
+		Core: minio.Core{Client: e.server.ClientAt(t, e.link.Endpoint())}, left: 1000,
+		complete: func() {
+			if _, err := completeBy(t, b, writer(34), id, part); err != nil {
+				t.Errorf("the other: %v", err)
+			}
+		},
+	}})
+	_, err := completeBy(t, a, writer(34), id, part)
+	expectUnknown(t, "completed behind another", err)
+	if !request.IsCode(err, minio.NoSuchUpload) {
+		t.Error(err)
+	}
+	expectValue(t, b, writer(34), "k", "new")
+}
+
 // An upload that is not there any more does not become the object, however often the
 // server says so.
 func TestCompleteOfWhatIsGone(t *testing.T) {
