@@ -70,6 +70,27 @@ func TestKeysThatEndInSlashes(t *testing.T) {
 	})
 }
 
+// An answer that has nothing to do with the slash, as to credentials that have expired,
+// is none to the question whether the server holds such keys (I3).
+func TestSlashesAskedInVain(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		mustPut(t, e.store, writer(33), "file", "v")
+		for n := 1; n <= 2; n++ {
+			e.link.Answer(s3link.Op(s3link.PutObject), n, http.StatusBadRequest, "ExpiredToken")
+		}
+		if _, err := e.store.tested.Slashes(t.Context(), e.store.parts); !request.IsCode(err, "ExpiredToken") {
+			t.Errorf("credentials have expired: %v", err)
+		}
+		holds, err := e.store.tested.Slashes(t.Context(), e.store.parts)
+		if want := s.Name() != "versitygw"; err != nil || holds != want {
+			t.Errorf("%s holds them: %v, %v", s.Name(), holds, err)
+		}
+	})
+}
+
 // counting counts what is read.
 type counting struct {
 	r io.Reader
