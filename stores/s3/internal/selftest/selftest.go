@@ -136,9 +136,9 @@ func (t *Tests) Honest(ctx context.Context, b *parts.Bucket) (bool, error) {
 }
 
 // Slashes finds out, once, whether the server holds a payload under a key that ends in a
-// slash: one request, or two if it does not. To one that keeps objects as files
-// (versitygw) that is a folder; it says so before it has read the body, and a long one
-// breaks off without a word. Puts comes first.
+// slash: one request, or two if it does not say why it does not. To one that keeps
+// objects as files (versitygw) that is a folder; it says so before it has read the body,
+// and a long one breaks off without a word. Puts comes first.
 func (t *Tests) Slashes(ctx context.Context, b *parts.Bucket) (bool, error) {
 	holds := func(key string) (bool, error) {
 		err := put(ctx, b, key, layout.Condition{})
@@ -148,6 +148,9 @@ func (t *Tests) Slashes(ctx context.Context, b *parts.Bucket) (bool, error) {
 		for try := 0; ; try++ {
 			held, err := holds(folder)
 			if !held && (request.IsStatus(err, http.StatusBadRequest) || request.IsStatus(err, http.StatusNotImplemented)) {
+				if request.IsCode(err, "DirectoryObjectContainsData") {
+					return nil
+				}
 				// So it might say of any key, as to credentials that have expired.
 				if other, _ := holds(key); !other || request.IsCode(err, "RequestTimeout") {
 					return fmt.Errorf("try a key that ends in a slash: %w", err)
