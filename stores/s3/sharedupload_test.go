@@ -177,9 +177,14 @@ func TestUploadUnderAnotherToken(t *testing.T) {
 			t.Errorf("uploads are left: %q", left)
 		}
 		// The holder that was overtaken meets an upload that is gone, over an
-		// object that an older one wrote: his was never there.
+		// object that an older one wrote: his was never there. Of versitygw he cannot
+		// know: it answers as if another process was about to complete the upload.
+		want := guard.NotApplied
+		if s.Name() == "versitygw" {
+			want = guard.Unknown
+		}
 		_, err = completeBy(t, a, writer(34), id, part)
-		if !request.IsCode(err, minio.NoSuchUpload) || guard.OutcomeOf(err) != guard.NotApplied {
+		if !request.IsCode(err, minio.NoSuchUpload) || guard.OutcomeOf(err) != want {
 			t.Errorf("complete what was aborted: %v (%v)", err, guard.OutcomeOf(err))
 		}
 		expectValue(t, b, writer(35), "k", "old")
