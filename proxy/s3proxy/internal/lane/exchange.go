@@ -48,7 +48,7 @@ func (p *Pool) Do(r *http.Request, body []byte) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		res, silent, err := p.exchange(c, r, func() error { _, err := c.Write(data); return err })
+		res, silent, err := p.exchange(c, r, func() error { return p.send(c, r, data) })
 		if err == nil {
 			return res, nil
 		}
@@ -56,6 +56,25 @@ func (p *Pool) Do(r *http.Request, body []byte) (*http.Response, error) {
 			return nil, err
 		}
 	}
+}
+
+// fits is how much any socket takes at once, in bytes.
+const fits = 16 << 10
+
+// send sends a request in one piece.
+func (p *Pool) send(c *conn, r *http.Request, data []byte) error {
+	bounded := p.config.ResponseTimeout > 0 && len(data) > fits
+	if bounded {
+		_ = c.SetWriteDeadline(time.Now().Add(p.config.ResponseTimeout))
+		if err := r.Context().Err(); err != nil { // its deadline was set before this one
+			return err
+		}
+	}
+	if _, err := c.Write(data); err != nil || !bounded {
+		return err
+	}
+	_ = c.SetWriteDeadline(time.Time{})
+	return r.Context().Err()
 }
 
 // repeatable reports whether a request may be sent twice.

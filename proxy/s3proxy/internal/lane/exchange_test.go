@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -139,6 +140,40 @@ func TestContext(t *testing.T) {
 	s := script(t, ok)
 	if _, err := s.pool(t).Do(request(ctx, http.MethodGet), nil); err == nil || len(s.requests) > 0 {
 		t.Errorf("%v, %d requests", err, len(s.requests))
+	}
+}
+
+// Nor does a body wait for ever to go out, where it does not fit into the buffers of a
+// socket after all: of a connection that is new, and whose other end is dead, they are
+// small.
+func TestBodyStuck(t *testing.T) {
+	t.Parallel()
+	dead := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
+		})
+		return errors.Join(err, failed)
+	}}
+	ln, err := dead.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	p := New(Config{
+		Addr: ln.Addr().String(), ResponseTimeout: 100 * time.Millisecond,
+		Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err == nil {
+				err = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
+			}
+			return c, err
+		},
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := p.Do(request(ctx, http.MethodPut), make([]byte, MaxBody)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
 	}
 }
 
