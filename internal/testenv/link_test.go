@@ -237,7 +237,13 @@ func TestLinkCutsAndRefuses(t *testing.T) {
 	if answer, err := conn.say("three", long); answer != "three" {
 		t.Errorf("new connection: %q, %v", answer, err)
 	}
+	lingers := dialLines(t, link.Addr())
+	if answer, err := lingers.say("three", long); answer != "three" {
+		t.Errorf("another connection: %q, %v", answer, err)
+	}
 	link.Refuse(true)
+	_, _ = io.Copy(io.Discard, lingers.Conn) // its end, which the link was the first to say
+	lingers.Close()
 	if answer, err := conn.say("four", long); err == nil {
 		t.Errorf("refused: %q", answer)
 	}

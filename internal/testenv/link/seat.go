@@ -18,6 +18,10 @@ func takeSeat(port int) (seat, error) {
 		return 0, fmt.Errorf("open socket: %w", err)
 	}
 	s := seat(fd)
+	if err := s.share(true); err != nil {
+		s.leave()
+		return 0, err
+	}
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		s.leave()
 		return 0, fmt.Errorf("take port %d: %w", port, err)
@@ -25,8 +29,22 @@ func takeSeat(port int) (seat, error) {
 	return s, nil
 }
 
+// share lets other sockets have the port that would not listen on it (SO_REUSEADDR).
+// A link that listens again needs it, because of its connections that linger; while it
+// does not listen it keeps others away who would, as all do that have it too.
+func (s seat) share(share bool) error {
+	value := 0
+	if share {
+		value = 1
+	}
+	return syscall.SetsockoptInt(int(s), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, value)
+}
+
 // listen listens on the port.
 func (s seat) listen() (net.Listener, error) {
+	if err := s.share(true); err != nil {
+		return nil, err
+	}
 	if err := syscall.Listen(int(s), syscall.SOMAXCONN); err != nil {
 		return nil, err
 	}
@@ -40,6 +58,11 @@ func (s seat) listen() (net.Listener, error) {
 }
 
 // refuse ends what listen began, but for the listener, which has to be closed.
-func (s seat) refuse() error { return syscall.Shutdown(int(s), syscall.SHUT_RD) }
+func (s seat) refuse() error {
+	if err := s.share(false); err != nil {
+		return err
+	}
+	return syscall.Shutdown(int(s), syscall.SHUT_RD)
+}
 
 func (s seat) leave() { _ = syscall.Close(int(s)) }
