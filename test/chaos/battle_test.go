@@ -117,8 +117,10 @@ func (b *battle) fight(t *testing.T, d time.Duration) {
 	if b.seen == nil {
 		b.seen = map[int64]int{}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	// Not with a deadline: a dialer that has one may fail by it just before ctx does.
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	defer time.AfterFunc(d, cancel).Stop()
 	if err := b.supersede(t.Context()); err != nil {
 		t.Fatal(err)
 	}
