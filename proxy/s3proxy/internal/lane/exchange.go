@@ -44,7 +44,7 @@ func (p *Pool) Do(r *http.Request, body []byte) (*http.Response, error) {
 	data = append(data, body...)
 	*buffer = data
 	for again := false; ; again = true {
-		c, err := p.connection(r, again)
+		c, err := p.connection(r.Context(), again)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (p *Pool) Do(r *http.Request, body []byte) (*http.Response, error) {
 		if err == nil {
 			return res, nil
 		}
-		if again || !silent || !c.used || !repeatable(r) || r.Context().Err() != nil {
+		if again || !silent || !c.used || r.Method != http.MethodGet || r.Context().Err() != nil {
 			return nil, err
 		}
 	}
@@ -77,16 +77,12 @@ func (p *Pool) send(c *conn, r *http.Request, data []byte) error {
 	return r.Context().Err()
 }
 
-// repeatable reports whether a request may be sent twice.
-func repeatable(r *http.Request) bool { return r.Method == http.MethodGet }
-
-func (p *Pool) connection(r *http.Request, fresh bool) (*conn, error) {
-	ctx := r.Context()
+func (p *Pool) connection(ctx context.Context, fresh bool) (*conn, error) {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(p.config.Addr)
 	}
-	c, err := p.get(ctx, fresh, repeatable(r))
+	c, err := p.get(ctx, fresh)
 	if err == nil && trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: c, Reused: c.used, WasIdle: c.used})
 	}

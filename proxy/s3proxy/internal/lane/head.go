@@ -36,8 +36,8 @@ func readHead(c *conn, r *http.Request) (*http.Response, error) {
 
 // plainHead reads the head of an answer as almost all are: it is in the buffer
 // already, and tells the length of its body, once. It returns nil and has read nothing
-// of any other, which is http.ReadResponse's: what both read
-// they read alike. A body that the answer has is still in the connection, and nil here.
+// of any other, which is http.ReadResponse's: what both read they read alike. A body
+// that the answer has is still in the connection, and nil here.
 func plainHead(c *conn, r *http.Request) *http.Response {
 	if r.Method != http.MethodGet && r.Method != http.MethodPut {
 		return nil

@@ -55,19 +55,14 @@ type conn struct {
 	since time.Time
 }
 
-// atOnce is how soon a connection that is used again need not be looked at first: no
-// server gives it up so soon, and if it did, a read can be sent again.
-const atOnce = time.Millisecond
-
-// get returns a connection: one that is idle and still open, or a new one. Again says
-// that what is sent on it can be sent again.
-func (p *Pool) get(ctx context.Context, fresh, again bool) (*conn, error) {
+// get returns a connection: one that is idle and still open, or a new one.
+func (p *Pool) get(ctx context.Context, fresh bool) (*conn, error) {
 	for !fresh {
 		c := p.pop()
 		if c == nil {
 			break
 		}
-		if idle := time.Since(c.since); idle < p.config.IdleTimeout && (again && idle < atOnce && c.r.Buffered() == 0 || c.alive()) {
+		if time.Since(c.since) < p.config.IdleTimeout && c.alive() {
 			return c, nil
 		}
 		c.Close()

@@ -30,7 +30,7 @@ func (p *Pool) Stream(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.connection(r, false)
+	c, err := p.connection(r.Context(), false)
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func TestStreamInterim(t *testing.T) {
 	t.Parallel()
 	s := script(t, ok)
 	p := s.pool(t)
-	c, err := p.get(t.Context(), true, false)
+	c, err := p.get(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (c *claim) scope() string {
 
 // dated is what follows the algorithm in a text that is signed: when, and for where.
 func (c *claim) dated() string {
-	return c.stamp + "\n" + c.date + "/" + c.region + "/" + c.service + "/" + c.terminator + "\n"
+	return c.stamp + "\n" + c.scope() + "\n"
 }
 
 func (c *claim) malformed(format string, args ...any) *Error {

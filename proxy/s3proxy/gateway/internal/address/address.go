@@ -37,8 +37,8 @@ func plainBucket(name string) bool {
 	return len(name) >= 3 && len(name) <= 63
 }
 
-// Key refuses one that is the fence's own, that leads out of its bucket,
-// or that is none.
+// Key refuses one that is the fence's own, that leads out of its bucket, or that is
+// none.
 func Key(key string) error {
 	switch {
 	case layout.Reserved(key):
@@ -51,8 +51,9 @@ func Key(key string) error {
 	return nil
 }
 
-// ID refuses an id of the store's, which the parameter name has, that is a path: a store that keeps uploads and
-// versions as files might find any other of its files there, or remove it.
+// ID refuses an id of the store's, which the parameter name has, that is a path: a store
+// that keeps uploads and versions as files might find any other of its files there, or
+// remove it.
 func ID(name, id string) error {
 	for part := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if part == ".." {
