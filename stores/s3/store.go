@@ -73,7 +73,7 @@ type Config struct {
 	// under way at once. A payload that can only be read once takes PartSize
 	// bytes of memory for each of at most two. Defaults to 4.
 	Parallel int
-	// Objects reads and writes objects in the place of the client's own methods,
+	// Objects reads and writes objects, and parts, in the place of the client's own methods,
 	// for a caller who has a faster way to the same store: it signs as the client
 	// does. Defaults to the client.
 	Objects Objects
@@ -85,15 +85,16 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Objects is how an object is read and written by one request: two methods of
+// Objects is how an object, or a part, is read and written by one request: methods of
 // minio.Core, which is one. Whoever has another sends each write once; calls GetConn
 // and GotConn of the context's httptrace.ClientTrace, or a write that failed counts
 // as one that may have been carried out; and tells of what the store answers by a
 // minio.ErrorResponse. Of the options it has to heed what they make of a request's
-// header, PartNumber, and Checksum.
+// header, PartNumber, Checksum, and CustomHeader.
 type Objects interface {
 	GetObject(ctx context.Context, bucket, key string, o minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, http.Header, error)
 	PutObject(ctx context.Context, bucket, key string, body io.Reader, size int64, md5Base64, sha256Hex string, o minio.PutObjectOptions) (minio.UploadInfo, error)
+	PutObjectPart(ctx context.Context, bucket, key, uploadID string, number int, body io.Reader, size int64, o minio.PutObjectPartOptions) (minio.ObjectPart, error)
 }
 
 // Store reads and writes the objects of one bucket, each write under a fencing
@@ -163,7 +164,7 @@ func New(client *minio.Client, c Config) (*Store, error) {
 	s := &Store{
 		core: core, objects: c.Objects, config: c,
 		marks: marks.Bucket{Core: core, Name: c.Bucket}, list: listing.Bucket{Core: core, Name: c.Bucket},
-		parts: &parts.Bucket{Core: core, Name: c.Bucket, Parallel: c.Parallel, SettleTime: c.SettleTime, Logger: c.Logger},
+		parts: &parts.Bucket{Core: core, Objects: c.Objects, Name: c.Bucket, Parallel: c.Parallel, SettleTime: c.SettleTime, Logger: c.Logger},
 	}
 	s.prefixes = slices.SortedFunc(maps.Keys(c.Prefixes), func(a, b string) int { return len(b) - len(a) })
 	return s, nil

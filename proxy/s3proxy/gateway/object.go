@@ -11,6 +11,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/upstream"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
@@ -31,7 +32,7 @@ func (x *exchange) putObject() error {
 	if err != nil {
 		return err
 	}
-	info, err := x.store.Put(x.ctx(), token, x.target.Key, p, p.Size(), o)
+	info, err := x.store.Put(upstream.Sending(x.ctx(), p), token, x.target.Key, p, p.Size(), o)
 	if err != nil {
 		return x.absent(err, o.IfMatch)
 	}

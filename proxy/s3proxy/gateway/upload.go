@@ -15,6 +15,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/upstream"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
@@ -67,7 +68,7 @@ func (x *exchange) uploadPart() error {
 		return err
 	}
 	id := x.target.Query.Get("uploadId")
-	part, err := x.store.UploadPart(x.ctx(), token, x.target.Key, id, number, p, p.Size())
+	part, err := x.store.UploadPart(upstream.Sending(x.ctx(), p), token, x.target.Key, id, number, p, p.Size())
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,10 @@ type frames struct {
 	sum       hash.Hash // of the chunk
 	buf       []byte    // what it comes to
 	signature []byte    // that its header says
-	left      int64     // bytes of the chunk that have not been read yet
+	size      int64     // of the chunk
+	left      int64     // bytes of it that have not been read yet
+	place     int64     // where the last chunk that was verified ends in the payload
+	verified  []byte    // its SHA-256; empty if there is none, or it is not signed
 	trailing  bool      // a trailer follows
 }
 
@@ -74,14 +77,9 @@ func (f *frames) sign(c *chain) {
 // The end of a chunk is verified with its last byte.
 func (f *frames) read(b []byte, left int64) (int, error) {
 	if f.left == 0 {
-		size, err := f.begin()
-		if err != nil {
+		if err := f.open(left); err != nil {
 			return 0, err
 		}
-		if size == 0 || size > left {
-			return 0, incomplete(nil)
-		}
-		f.left = size
 	}
 	n, err := f.in.Read(b[:min(int64(len(b)), f.left)])
 	if f.sum != nil {
@@ -94,6 +92,19 @@ func (f *frames) read(b []byte, left int64) (int, error) {
 		return 0, err
 	}
 	return n, nil
+}
+
+// open begins a chunk of a payload of which so much is left.
+func (f *frames) open(left int64) error {
+	size, err := f.begin()
+	if err != nil {
+		return err
+	}
+	if size == 0 || size > left {
+		return incomplete(nil)
+	}
+	f.size, f.left = size, size
+	return nil
 }
 
 // begin reads the header of a chunk and returns its size.
@@ -155,7 +166,13 @@ func (f *frames) end() error {
 			return incomplete(nil)
 		}
 	}
-	return f.verify()
+	if err := f.verify(); err != nil {
+		return err
+	}
+	if f.place += f.size; f.chain != nil {
+		f.verified = append(f.verified[:0], f.buf...)
+	}
+	return nil
 }
 
 // verify verifies the signature of the chunk that was read.

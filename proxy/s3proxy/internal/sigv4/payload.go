@@ -170,6 +170,31 @@ func (p *Payload) next(b []byte) (n int, err error) {
 	return n, err
 }
 
+// chunk is the size of the payload's first chunk, if chunks are signed and nothing was
+// read yet, otherwise 0. What is wrong with it the next Read tells.
+func (p *Payload) chunk() int64 {
+	if p.frames == nil || p.frames.chain == nil || p.err != nil || p.left <= 0 || p.left != p.size {
+		return 0
+	}
+	if p.frames.left == 0 {
+		if err := p.frames.open(p.left); err != nil {
+			p.err = broken(err)
+			return 0
+		}
+	}
+	return p.frames.left
+}
+
+// sum is the SHA-256 of the payload's bytes from one place to another, if these are the
+// last chunk whose signature was verified.
+func (p *Payload) sum(from, to int64) ([]byte, bool) {
+	f := p.frames
+	if f == nil || len(f.verified) == 0 || f.place != to || f.size != to-from || f.left > 0 {
+		return nil, false
+	}
+	return f.verified, true
+}
+
 // verify verifies what can be verified only at the end.
 func (p *Payload) verify() error {
 	if p.frames != nil {

@@ -111,7 +111,7 @@ func streamed(t *testing.T, value []byte) (*http.Request, []byte) {
 	r := outgoing(7)
 	r.Header = http.Header{"Content-Encoding": {"gzip"}}
 	r.Method, r.Body = http.MethodPut, io.NopCloser(bytes.NewReader(value))
-	newSigner().SignStream(r, int64(len(value)), signedAt)
+	newSigner().SignStream(r, int64(len(value)), signedAt, nil)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +121,15 @@ func streamed(t *testing.T, value []byte) (*http.Request, []byte) {
 
 // received is what a server has of a request.
 func received(t *testing.T, sent *http.Request, body []byte) ([]byte, error) {
+	t.Helper()
+	p, err := payloadOf(t, sent, body)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(p)
+}
+
+func payloadOf(t *testing.T, sent *http.Request, body []byte) (*Payload, error) {
 	t.Helper()
 	s := newSigner()
 	v := New(Config{
@@ -133,11 +142,7 @@ func received(t *testing.T, sent *http.Request, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := q.Payload()
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(p)
+	return q.Payload()
 }
 
 // A source that ends too early, or fails, ends the body before its last chunk.
@@ -150,7 +155,7 @@ func TestStreamOfBrokenSource(t *testing.T) {
 	} {
 		r := outgoing(7)
 		r.Method, r.Body = http.MethodPut, io.NopCloser(source)
-		newSigner().SignStream(r, 2*ChunkSize, signedAt)
+		newSigner().SignStream(r, 2*ChunkSize, signedAt, nil)
 		data, err := io.ReadAll(r.Body)
 		if err == nil || len(data) > 2*ChunkSize || name == "broken" && !errors.Is(err, broken) {
 			t.Errorf("%s: %d bytes, %v", name, len(data), err)

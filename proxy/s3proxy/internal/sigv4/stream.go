@@ -12,8 +12,16 @@ import (
 	"time"
 )
 
-// ChunkSize is the size in bytes of the chunks that SignStream makes.
+// ChunkSize is the size in bytes of the chunks that SignStream makes, unless it follows
+// those of a payload.
 const ChunkSize = 64 << 10
+
+// Which chunks are followed: none that the store might refuse as too small, behind the
+// few bytes in front of them, or that take much memory.
+const (
+	minFollowed, maxFollowed = 8 << 10, 256 << 10
+	maxFront                 = 4 << 10
+)
 
 // frontSize is what may stand in front of a chunk: "10000;chunk-signature=" and 64
 // digits, with the line end.
@@ -27,8 +35,13 @@ const chunkFrame = int64(len(signatureOption) + 64 + 2 + 2)
 // chunks: so the store sees when a byte of it was changed, or the last one is
 // missing. Body and ContentLength of the request are made those of the chunks; the
 // body may be closed while it is read.
-func (s *Signer) SignStream(r *http.Request, size int64, at time.Time) {
-	r.ContentLength = streamLength(size)
+//
+// If the body ends in a payload, which is given then, and nil otherwise, the chunks are
+// those of the payload where they can be: what is hashed to verify one is not hashed
+// again to sign it. The head of the payload's first chunk is read for it.
+func (s *Signer) SignStream(r *http.Request, size int64, at time.Time, inner *Payload) {
+	cut := cutOf(size, inner)
+	r.ContentLength = cut.length(size)
 	r.Header["X-Amz-Decoded-Content-Length"] = []string{strconv.FormatInt(size, 10)}
 	encoding := "aws-chunked" // which the store takes off
 	if other := ContentEncoding(r.Header); other != "" {
@@ -38,19 +51,59 @@ func (s *Signer) SignStream(r *http.Request, size int64, at time.Time) {
 	chain := s.sign(r, signedChunks, at)
 	chain.mac = hmac.New(sha256.New, chain.key)
 	r.Body = &Chunks{
-		src: r.Body, chain: chain, sum: sha256.New(), left: size,
-		buf: make([]byte, frontSize+int(min(size, ChunkSize))+2),
+		src: r.Body, chain: chain, sum: sha256.New(), size: size, cut: cut,
+		buf: make([]byte, frontSize+int(min(size, max(cut.first, cut.each)))+2),
 	}
 	r.GetBody = nil
 }
 
-// streamLength is the length of a body of size bytes in chunks.
-func streamLength(size int64) int64 {
-	length := size/ChunkSize*(5+chunkFrame+ChunkSize) + 1 + chunkFrame
-	if rest := size % ChunkSize; rest > 0 {
-		length += int64(len(strconv.FormatInt(rest, 16))) + chunkFrame + rest
+// cut is where a body is cut into chunks: the sizes of the first and of the others.
+type cut struct {
+	first, each int64
+	inner       *Payload // whose chunks the others are; nil: nobody's
+}
+
+func cutOf(size int64, inner *Payload) cut {
+	if inner != nil {
+		front := size - inner.size
+		if each := inner.chunk(); each >= minFollowed && each <= maxFollowed && front >= 0 && front <= maxFront {
+			return cut{first: front + each, each: each, inner: inner}
+		}
+	}
+	return cut{first: ChunkSize, each: ChunkSize}
+}
+
+// length is that of a body of size bytes in chunks.
+func (c *cut) length(size int64) int64 {
+	first := min(size, c.first)
+	rest := size - first
+	length := chunkLength(first) + rest/c.each*chunkLength(c.each) + chunkLength(0)
+	if rest %= c.each; rest > 0 {
+		length += chunkLength(rest)
 	}
 	return length
+}
+
+func chunkLength(size int64) int64 {
+	return int64(len(strconv.FormatInt(size, 16))) + chunkFrame + size
+}
+
+// next is the size of the chunk that begins at this place.
+func (c *cut) next(at, size int64) int64 {
+	if at == 0 {
+		return min(size, c.first)
+	}
+	return min(size-at, c.each)
+}
+
+// sum is the SHA-256 of the chunk from one place to another, if the payload that it is
+// a chunk of knows it.
+func (c *cut) sum(from, to, size int64) ([]byte, bool) {
+	if c.inner == nil {
+		return nil, false
+	}
+	front := size - c.inner.size
+	return c.inner.sum(from-front, to-front)
 }
 
 // Chunks is a body in signed chunks.
@@ -58,7 +111,9 @@ type Chunks struct {
 	src   io.ReadCloser
 	chain *chain
 	sum   hash.Hash
-	left  int64  // bytes of src
+	size  int64  // of src
+	at    int64  // how far it was read
+	cut   cut    // where it is cut
 	buf   []byte // a chunk
 	out   []byte // what of it has not been read yet
 	ended bool   // the last chunk is in out
@@ -106,18 +161,23 @@ func (c *Chunks) fill() error {
 	if c.ended {
 		return io.EOF
 	}
-	n := int(min(c.left, ChunkSize))
-	if _, err := io.ReadFull(c.src, c.buf[frontSize:frontSize+n]); err != nil {
+	n := int(c.cut.next(c.at, c.size))
+	data := c.buf[frontSize : frontSize+n]
+	if _, err := io.ReadFull(c.src, data); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errShort
 		}
 		return err
 	}
-	c.left -= int64(n)
+	c.at += int64(n)
 	c.ended = n == 0 // nothing is left, and this is the chunk that says so
-	c.sum.Reset()
-	c.sum.Write(c.buf[frontSize : frontSize+n])
-	signature := c.chain.next("AWS4-HMAC-SHA256-PAYLOAD", emptyHash+"\n", c.sum.Sum(nil))
+	sum, known := c.cut.sum(c.at-int64(n), c.at, c.size)
+	if !known {
+		c.sum.Reset()
+		c.sum.Write(data)
+		sum = c.sum.Sum(nil)
+	}
+	signature := c.chain.next("AWS4-HMAC-SHA256-PAYLOAD", emptyHash+"\n", sum)
 	digits := strconv.AppendInt(make([]byte, 0, 8), int64(n), 16)
 	begin := frontSize - (len(digits) + len(signatureOption) + 2*sha256.Size + 2)
 	b := append(append(c.buf[begin:begin], digits...), signatureOption...)

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/lane"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
@@ -68,6 +70,36 @@ func (u *Upstream) PutObject(ctx context.Context, bucket, key string, body io.Re
 	}, nil
 }
 
+// PutObjectPart uploads a part of size bytes, as minio.Core does. Of the options those
+// count that are headers.
+func (u *Upstream) PutObjectPart(ctx context.Context, bucket, key, uploadID string, number int, body io.Reader, size int64, o minio.PutObjectPartOptions) (minio.ObjectPart, error) {
+	h := o.CustomHeader.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	r := u.request(ctx, http.MethodPut, bucket, key, h)
+	r.URL.RawQuery = s3utils.QueryEncode(url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {uploadID}})
+	res, err := u.put(r, body, size, "")
+	if err != nil {
+		return minio.ObjectPart{}, fmt.Errorf("put part: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return minio.ObjectPart{}, failure(res, bucket, key)
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, maxFailure) // so that the connection is used again
+	return minio.ObjectPart{PartNumber: number, ETag: strings.Trim(res.Header.Get("ETag"), `"`), Size: size}, nil
+}
+
+// payloadKey is under what a context has the payload that is written.
+type payloadKey struct{}
+
+// Sending says that the write made under the context it returns ends in a payload: what
+// was hashed of that to be verified is not hashed again to be signed.
+func Sending(ctx context.Context, p *sigv4.Payload) context.Context {
+	return context.WithValue(ctx, payloadKey{}, p)
+}
+
 var bodies = sync.Pool{New: func() any { b := make([]byte, lane.MaxBody); return &b }} //nolint:gochecknoglobals // of short objects
 
 // put sends a short body in one piece, so that its hash can be signed, and others in
@@ -77,7 +109,8 @@ var bodies = sync.Pool{New: func() any { b := make([]byte, lane.MaxBody); return
 func (u *Upstream) put(r *http.Request, body io.Reader, size int64, hash string) (*http.Response, error) {
 	if size > lane.MaxBody {
 		r.Body = io.NopCloser(body)
-		u.signer.SignStream(r, size, time.Now())
+		inner, _ := r.Context().Value(payloadKey{}).(*sigv4.Payload)
+		u.signer.SignStream(r, size, time.Now(), inner)
 		return u.observed(r, func() (*http.Response, error) { return u.lanes.Stream(r) })
 	}
 	buffer := bodies.Get().(*[]byte)

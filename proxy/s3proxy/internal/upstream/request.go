@@ -52,7 +52,8 @@ func (u *Upstream) Sign(ctx context.Context, q *Request) (*http.Request, error) 
 		// In signed chunks, for there are stores (versitygw) that keep what they have
 		// of a body that is not signed when its connection breaks.
 		req.Header.Del("Content-Md5") // it was verified, and is not of the chunks
-		u.signer.SignStream(req, q.Size, time.Now())
+		inner, _ := q.Body.(*sigv4.Payload)
+		u.signer.SignStream(req, q.Size, time.Now(), inner)
 		return req, nil
 	}
 	hash, err := load(req)

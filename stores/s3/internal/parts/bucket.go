@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -18,6 +19,10 @@ import (
 // Bucket is where uploads are. It is safe for use by many goroutines.
 type Bucket struct {
 	Core minio.Core
+	// Objects uploads parts in the place of Core.
+	Objects interface {
+		PutObjectPart(ctx context.Context, bucket, key, uploadID string, number int, body io.Reader, size int64, o minio.PutObjectPartOptions) (minio.ObjectPart, error)
+	}
 	Name string
 	// Parallel is how many parts of one upload are under way at once.
 	Parallel int

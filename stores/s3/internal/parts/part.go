@@ -67,7 +67,7 @@ func (u *Upload) send(ctx context.Context, number int, front []byte, p *payload.
 	ctx, w := request.Watch(ctx)
 	size := int64(len(front)) + p.Size()
 	b := payload.NewBody(io.MultiReader(bytes.NewReader(front), r), size)
-	part, err := u.Bucket.Core.PutObjectPart(ctx, u.Bucket.Name, u.Key, u.ID, number, b, size, opts)
+	part, err := u.Bucket.Objects.PutObjectPart(ctx, u.Bucket.Name, u.Key, u.ID, number, b, size, opts)
 	unread, failed := b.Stop()
 	p.Left(b)
 	if failed != nil {
