@@ -23,6 +23,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/test/bench/bed"
 	"github.com/fenceproxy/fenceproxy/test/bench/page"
 	"github.com/fenceproxy/fenceproxy/test/bench/parts"
+	"github.com/fenceproxy/fenceproxy/test/bench/scene"
 )
 
 func main() {
@@ -41,7 +42,11 @@ func run(ctx context.Context) error {
 	publish := flag.Bool("publish", false, "quick results go into docs too")
 	render := flag.Bool("render", false, "measure nothing, only write the page")
 	root := flag.String("root", ".", "the repository")
+	to := flag.String(scene.RelayFlag, "", "be a relay to this address, and nothing else: what proxies are measured by")
 	flag.Parse()
+	if *to != "" {
+		return scene.RunRelay(ctx, *to)
+	}
 	docs := filepath.Join(*root, "docs")
 	if *quick && !*publish {
 		docs = filepath.Join(*root, ".bin", "bench-quick")

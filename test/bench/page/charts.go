@@ -3,7 +3,7 @@ package page
 // charts are all plots of the page.
 func charts() []chart {
 	const by = "throughput / "
-	s3 := ways("nginx", "versitygw", "fenceproxy")
+	s3 := ways("relay", "nginx", "versitygw", "fenceproxy")
 	locks := ways("redislock", "redsync", "bsm/redislock, 5 ms", "etcdlock", "concurrency.Mutex", "zklock", "zk.Lock")
 	return []chart{
 		{

@@ -70,7 +70,7 @@ func (d *data) tablesOfS3() map[string]func() string {
 		"s3proxy": func() string {
 			return d.table("s3proxy", "objects", []column{
 				caseOf("work"), sizeIn("size"), ratio("fenceproxy / nginx", "fenceproxy", "nginx"), ratio("fenceproxy / direct", "fenceproxy", "direct"),
-				ratio("fenceproxy / versitygw", "fenceproxy", "versitygw"), medians("direct, per second", "direct", "per second"),
+				ratio("relay / direct", "relay", "direct"), ratio("fenceproxy / versitygw", "fenceproxy", "versitygw"), medians("direct, per second", "direct", "per second"),
 				cpu("CPU µs of the proxy: fenceproxy", "fenceproxy", proxy), cpu("nginx", "nginx", proxy), cpu("versitygw", "versitygw", proxy),
 			})
 		},

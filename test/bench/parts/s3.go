@@ -38,7 +38,7 @@ type objects struct {
 	processes map[string][]int
 }
 
-// benchS3Proxy is minio-go by way of the proxy, of others, and of nothing.
+// benchS3Proxy is minio-go by way of the proxy, of others, of a relay, and of nothing.
 func benchS3Proxy(b *bed.Bed, s Size) (rows []results.Row, of []string, err error) {
 	store := scene.StartStore(b)
 	var ways []objects
@@ -47,6 +47,7 @@ func benchS3Proxy(b *bed.Bed, s Size) (rows []results.Row, of []string, err erro
 		gate scene.Gate
 	}{
 		{"direct", store.Direct(b)},
+		{"relay", store.Relay(b)},
 		{"nginx", store.Nginx(b)},
 		{"versitygw", store.Versity(b)},
 		{"fenceproxy", store.Through(b, store.Proxy(b), ordersToken)},

@@ -33,9 +33,15 @@ type Proxy struct {
 // Serve starts fenceproxy with a configuration of so many listeners.
 func Serve(b *bed.Bed, config string, listeners int) Proxy {
 	dir := b.TempDir()
-	path, log := filepath.Join(dir, "fenceproxy.yaml"), filepath.Join(dir, "log")
+	path := filepath.Join(dir, "fenceproxy.yaml")
 	b.Must(os.WriteFile(path, []byte(config), 0o600))
-	process, err := localserver.StartLogged(exec.Command(testenv.Program(b, "./fenceproxy"), "serve", "--config", path), log, syscall.SIGKILL)
+	return start(b, exec.Command(testenv.Program(b, "./fenceproxy"), "serve", "--config", path), listeners)
+}
+
+// start starts a program that logs the address of each of its listeners.
+func start(b *bed.Bed, cmd *exec.Cmd, listeners int) Proxy {
+	log := filepath.Join(b.TempDir(), "log")
+	process, err := localserver.StartLogged(cmd, log, syscall.SIGKILL)
 	b.Must(err)
 	b.Cleanup(func() { process.End(patience, syscall.SIGKILL) })
 	p := Proxy{PID: process.Pid}
@@ -51,7 +57,7 @@ func Serve(b *bed.Bed, config string, listeners int) Proxy {
 			}
 		}
 		if len(p.Addrs) < listeners {
-			return fmt.Errorf("fenceproxy: %d of %d listeners", len(p.Addrs), listeners)
+			return fmt.Errorf("%s: %d of %d listeners", filepath.Base(cmd.Path), len(p.Addrs), listeners)
 		}
 		return nil
 	}))
