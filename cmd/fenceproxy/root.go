@@ -14,7 +14,7 @@ func (p *program) root() *cobra.Command {
 		Long: `A lock on a lease cannot stop a holder that was paused past its lease. The
 resource can: it remembers the highest fencing token it has seen, and refuses
 lower ones. fenceproxy installs that into PostgreSQL, does the like for objects in
-S3, stands as a proxy in front of Postgres for clients that know nothing of it,
+S3, stands as a proxy in front of both for clients that know nothing of it,
 runs programs under a lock so that they are held to it, and shows it.`,
 		Example: `  fenceproxy demo                                  # see a lost update, and see it refused
   export DATABASE_URL=postgres://admin@db.example/app
