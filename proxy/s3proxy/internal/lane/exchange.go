@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -52,7 +53,7 @@ func (p *Pool) Do(r *http.Request, body []byte) (*http.Response, error) {
 		if err == nil {
 			return res, nil
 		}
-		if again || !silent || !c.used || r.Method != http.MethodGet || r.Context().Err() != nil {
+		if again || !silent || !c.used || r.Method != http.MethodGet || r.Context().Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, err
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -112,7 +114,16 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 // open, and nothing has come on it that nobody asked for: a request that writes
 // should not be the one to find out.
 func (c *conn) alive() bool {
-	return !c.readable()
+	if c.readable() {
+		return false
+	}
+	if _, secure := c.Conn.(*tls.Conn); !secure {
+		return true
+	}
+	// What TLS has read beyond the last answer is not in the socket any more.
+	_ = c.SetReadDeadline(past)
+	_, err := c.r.Peek(1)
+	return errors.Is(err, os.ErrDeadlineExceeded) && c.SetReadDeadline(time.Time{}) == nil
 }
 
 // readable reports whether something has come from the server, or it has hung up.

@@ -26,6 +26,9 @@ var errUnfounded = errors.New("the server acknowledges a body of which it has no
 // Otherwise it is as Do. The error of WriteTo is in that of Stream.
 func (p *Pool) Stream(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
+	if r.ContentLength < 0 { // what follows the head would be taken for further requests
+		return nil, errors.New("the length of the body is not known")
+	}
 	head, err := appendHead(make([]byte, 0, 1<<10), r, r.ContentLength)
 	if err != nil {
 		return nil, err

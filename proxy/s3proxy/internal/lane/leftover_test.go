@@ -1,0 +1,98 @@
+package lane
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Nobody takes for an answer what a server has sent behind the one before, even where
+// TLS has read it from the socket already.
+func TestLeftOverTLS(t *testing.T) {
+	t.Parallel()
+	body := strings.Repeat("x", 2*readSize)
+	var conns atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			_, _ = io.WriteString(w, "stored")
+			return
+		}
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 16384\r\n\r\n")
+		_, _ = io.WriteString(conn, body[:readSize])
+		_, _ = io.WriteString(conn, body[readSize:]+ok) // in one record
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	server.TLS = &tls.Config{DynamicRecordSizingDisabled: true, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName, config.NextProtos = "example.com", []string{"http/1.1"}
+	p := New(Config{
+		Addr: server.Listener.Addr().String(), TLS: config, Dial: new(net.Dialer).DialContext, HandshakeTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute, MaxIdle: 1,
+	})
+	t.Cleanup(p.CloseIdle)
+	res, err := p.Do(request(t.Context(), http.MethodGet), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, len(body))
+	if _, err := io.ReadFull(res.Body, data); err != nil || string(data) != body {
+		t.Fatalf("%.60q, %v", data, err)
+	}
+	res.Body.Close()
+	if got, err := ask(t, p, http.MethodPut, []byte("v")); got != "200 stored" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if n := conns.Load(); n != 2 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// A server that does not answer in time has not hung up: it is not asked again.
+func TestSilentIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	s := script(t, ok)
+	p := s.pool(t)
+	p.config.ResponseTimeout = 100 * time.Millisecond
+	if got, err := ask(t, p, http.MethodGet, nil); got != "200 ok" || err != nil {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if _, err := ask(t, p, http.MethodGet, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if n := len(s.requests); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// Without a length what follows the head would be requests of their own.
+func TestStreamWithoutLength(t *testing.T) {
+	t.Parallel()
+	s := script(t, ok)
+	p := s.pool(t)
+	if res, _, err := streamed(t.Context(), t, p, inPieces(1, 10), -1); err == nil {
+		t.Errorf("answered %d", res.StatusCode)
+	}
+	if n := s.conns.Load(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
