@@ -58,11 +58,15 @@ func (x *exchange) onward() (*upstream.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := &x.target
+	object := t.Name == operation.PutObject || t.Name == operation.UploadPart
+	if object && p.Size() > maxPut {
+		return nil, refusal.New(refusal.EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
+	}
 	from, copies, err := x.source()
 	if err != nil {
 		return nil, err
 	}
-	t := &x.target
 	for _, name := range []string{"uploadId", "versionId", "partNumber", "id"} {
 		if err := address.ID(name, t.Query.Get(name)); err != nil {
 			return nil, err
@@ -73,7 +77,7 @@ func (x *exchange) onward() (*upstream.Request, error) {
 	}
 	q := &upstream.Request{
 		Method: x.r.Method, Bucket: t.Bucket, Key: t.Key, Query: url.Values{}, Header: header.Onward(x.r.Header),
-		Body: p, Size: p.Size(), Object: t.Name == operation.PutObject || t.Name == operation.UploadPart,
+		Body: p, Size: p.Size(), Object: object,
 	}
 	for name, values := range t.Query {
 		if !strings.HasPrefix(strings.ToLower(name), "x-") { // those of the signature, and those that are headers now
