@@ -183,7 +183,7 @@ func (s *Store) getInside(ctx context.Context, g layout.Grant, key string, o *Ge
 		if fresh && (!lost || try >= request.MaxConflicts) {
 			return nil, err
 		}
-		s.known.Forget(key)
+		s.known.Forget(g, key)
 	}
 }
 

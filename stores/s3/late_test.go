@@ -222,3 +222,42 @@ func TestLostToAnOlderWrite(t *testing.T) {
 		mustPut(t, current, writer(34), "k", "B+")
 	})
 }
+
+// What a holder has seen of a key stays what its next write names, whoever else looks
+// at the key through the same store in between (I9).
+func TestSeenByOthers(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		invoices := writer(50)
+		invoices.Resource = "invoices"
+		for name, look := range map[string]func(ctx context.Context, s *Store) error{
+			"nobody's range": func(ctx context.Context, s *Store) error {
+				_, err := read(ctx, s, guard.Token{}, "k", GetOptions{Offset: 1})
+				return err
+			},
+			"nobody's read": func(ctx context.Context, s *Store) error {
+				_, err := read(ctx, s, guard.Token{}, "k", GetOptions{})
+				return err
+			},
+			"a holder of something else": func(ctx context.Context, s *Store) error {
+				_, err := read(ctx, s, invoices, "k", GetOptions{})
+				return err
+			},
+		} {
+			e := newEnv(t, s, Config{ReadWithoutToken: true})
+			other := e.newStore(t, Config{})
+			mustPut(t, other, writer(33), "k", "A")
+			mustClaim(t, e.store, writer(34))
+			expectValue(t, e.store, writer(34), "k", "A")
+			mustPut(t, other, writer(33), "k", "late") // of a key that is not closed yet
+			if err := look(t.Context(), e.store); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			_, err := e.store.Put(t.Context(), writer(34), "k", strings.NewReader("A+"), 2, PutOptions{})
+			expect(t, name, err, ErrOlderWrite, guard.NotApplied)
+			expectValue(t, e.store, writer(34), "k", "late")
+			mustPut(t, e.store, writer(34), "k", "late+")
+		}
+	})
+}

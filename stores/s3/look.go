@@ -28,7 +28,7 @@ func (s *Store) look(ctx context.Context, g layout.Grant, key string) (layout.St
 		body = io.NopCloser(strings.NewReader(""))
 	}
 	if request.IsAbsent(err) {
-		s.known.Forget(key)
+		s.known.Forget(g, key)
 		return layout.State{}, minio.ObjectInfo{}, nil
 	}
 	if err != nil {

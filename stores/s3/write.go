@@ -99,7 +99,7 @@ func (w *write) attempt(ctx context.Context, c layout.Condition) (minio.UploadIn
 		if reply == layout.Accepted {
 			return info, layout.Applied, nil
 		}
-		w.store.known.Forget(w.key)
+		w.store.known.Forget(w.grant, w.key)
 		w.fresh = false
 		if reply == layout.Denied && !request.Raced(err) {
 			return info, layout.Failed, err

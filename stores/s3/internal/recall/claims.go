@@ -31,15 +31,23 @@ type flight struct {
 }
 
 // Find returns the grant of token, if it was claimed. The error is a refusal by
-// a mark that was seen since.
+// a mark that was seen since. A mark that is older than the claim refuses nobody: it was
+// read before, and learned when the newer one had been forgotten, or the claim is gone
+// from the bucket. The token is to be claimed again.
 func (c *Claims) Find(token guard.Token) (layout.Grant, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g, ok := c.done[token]
-	if m, seen := c.marks[token.Resource]; ok && seen {
-		return g, true, guard.Claimed(m, token)
+	m, seen := c.marks[token.Resource]
+	if !ok || !seen {
+		return g, ok, nil
 	}
-	return g, ok, nil
+	err := guard.Claimed(m, token)
+	if errors.Is(err, guard.ErrUnclaimed) {
+		delete(c.done, token)
+		return layout.Grant{}, false, nil
+	}
+	return g, true, err
 }
 
 // Forget forgets that token was claimed.

@@ -26,6 +26,7 @@ type sighting struct {
 	by    layout.Grant
 	state layout.State
 	last  layout.State // seen by anybody
+	gone  bool         // and not any more
 }
 
 // Find returns the state in which a key was last seen under this grant.
@@ -42,21 +43,21 @@ func (k *Keys) State(key string) (layout.State, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen, ok := k.keys[key]
-	return seen.last, ok
+	return seen.last, ok && !seen.gone
 }
 
-// Set remembers a state. Seen without a grant, or under an older one, it does not
-// take from a holder what he has seen: he would overwrite what he does not know
-// of (I9).
+// Set remembers a state. Seen without a grant, under an older one, or under one of
+// another resource than the key's, it does not take from a holder what he has seen: he
+// would overwrite what he does not know of (I9).
 func (k *Keys) Set(by layout.Grant, key string, state layout.State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys == nil {
 		k.keys = map[string]sighting{}
 	}
-	now := sighting{by, state, state}
+	now := sighting{by: by, state: state, last: state}
 	old, there := k.keys[key]
-	if there && newer(old.by, by) {
+	if there && (newer(old.by, by) || visits(by, old.by, state)) {
 		now.by = old.by
 		if !old.by.Wrote(state.Header) {
 			now.state = old.state
@@ -86,9 +87,23 @@ func newer(a, b layout.Grant) bool {
 	return a.Generation > b.Generation || a.Generation == b.Generation && a.Token.Number > b.Token.Number
 }
 
-// Forget forgets a key.
-func (k *Keys) Forget(key string) {
+// visits reports whether a holder has looked at what belongs to the resource of another.
+func visits(by, owner layout.Grant, state layout.State) bool {
+	return owner != layout.Grant{} && by.Token.Resource != owner.Token.Resource &&
+		state.Header.Resource == layout.DigestOf(owner.Token.Resource)
+}
+
+// Forget forgets a key whose state somebody has found to be another one. That takes from
+// a newer holder as little as Set does.
+func (k *Keys) Forget(by layout.Grant, key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	old, there := k.keys[key]
+	none := layout.Grant{}
+	if there && (newer(old.by, by) || by != none && old.by != none && by.Token.Resource != old.by.Token.Resource) {
+		old.gone = true
+		k.keys[key] = old
+		return
+	}
 	delete(k.keys, key)
 }
