@@ -76,7 +76,8 @@ func (c *single) send(ctx context.Context, h layout.Header, cond layout.Conditio
 	if failed != nil {
 		err = fmt.Errorf("read payload: %w", failed)
 	}
-	return frame.Uploaded(info, c.payload.Size()), w.Reply(err, unread > 0), err
+	reply, err := w.Outcome(err, unread > 0)
+	return frame.Uploaded(info, c.payload.Size()), reply, err
 }
 
 // upload is a cargo of several parts. They are uploaded once; what makes the

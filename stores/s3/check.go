@@ -2,6 +2,7 @@ package s3store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/minio/minio-go/v7"
@@ -45,7 +46,12 @@ func (s *Store) checkMark(ctx context.Context, token guard.Token) error {
 		return err
 	}
 	s.claims.Learn(token.Resource, o.Mark)
-	return guard.Claimed(o.Mark, token)
+	err = guard.Claimed(o.Mark, token)
+	if errors.Is(err, guard.ErrUnclaimed) { // it was claimed: the mark is gone, or an older one was put back
+		s.claims.Forget(token)
+		_, err = s.claimed(ctx, token)
+	}
+	return err
 }
 
 // checkKey looks whether the key may be written under g.

@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
 // A check is as new as what is in the bucket, and the write behind it is one
@@ -115,4 +118,24 @@ func TestRefusedBeforeThePayload(t *testing.T) {
 	if n := e.link.Count(s3link.PutObject, s3link.UploadPart); n != 0 {
 		t.Errorf("%d payloads were sent", n)
 	}
+}
+
+// A mark that is gone, or was put back to what it was before, is claimed again: it
+// refuses none that would be admitted (I3).
+func TestCheckOfAnOlderMark(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		mustClaim(t, e.newStore(t, Config{}), writer(33))
+		before, _ := e.stored(t, layout.MarkKey("orders"))
+		mustPut(t, e.store, writer(34), "k", "v")
+		if err := e.bare.RemoveObject(t.Context(), e.bucket, layout.MarkKey("orders"), minio.RemoveObjectOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "the mark is gone", e.store.Check(t.Context(), writer(34), "k"), nil, guard.Applied)
+		e.putBare(t, layout.MarkKey("orders"), string(before))
+		expect(t, "the mark is an older one", e.store.Check(t.Context(), writer(34), "k"), nil, guard.Applied)
+		expect(t, "a stale token", e.newStore(t, Config{}).Check(t.Context(), writer(33), "k"), guard.ErrStale, guard.Refused)
+	})
 }

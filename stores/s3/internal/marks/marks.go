@@ -102,9 +102,10 @@ func (b Bucket) write(ctx context.Context, o layout.MarkObject, etag string) (la
 	body := payload.NewBody(bytes.NewReader(data), int64(len(data)))
 	sum := sha256.Sum256(data) // with TLS minio-go signs nothing else of it, and a server may keep a part
 	_, err := b.Core.PutObject(ctx, b.Name, layout.MarkKey(o.Resource), body, int64(len(data)), "", hex.EncodeToString(sum[:]), opts)
+	unread, _ := body.Stop()
+	reply, err := w.Outcome(err, unread > 0)
 	if err != nil {
 		err = fmt.Errorf("write mark of %q: %w", o.Resource, err)
 	}
-	unread, _ := body.Stop()
-	return w.Reply(err, unread > 0), err
+	return reply, err
 }

@@ -74,5 +74,6 @@ func (u *Upload) send(ctx context.Context, number int, front []byte, p *payload.
 		err = &sourceError{failed}
 	}
 	part.Size = p.Size()
-	return part, w.Reply(err, unread > 0), err
+	reply, err := w.Outcome(err, unread > 0)
+	return part, reply, err
 }

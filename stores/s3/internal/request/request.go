@@ -72,6 +72,19 @@ func (w *Sending) Reply(err error, unread bool) layout.Reply {
 	return layout.Lost
 }
 
+// errUnfounded: what was not sent nobody has verified either.
+var errUnfounded = errors.New("the server acknowledges a body of which it has not got all")
+
+// Outcome is Reply to a request with a body of ours, with the error that it ended with. One
+// that is acknowledged before all of its body was read has one too: it is open what the
+// server has made of it.
+func (w *Sending) Outcome(err error, unread bool) (layout.Reply, error) {
+	if err == nil && unread {
+		return layout.Lost, errUnfounded
+	}
+	return w.Reply(err, unread), err
+}
+
 // final reports whether a server that answers with an error of this status has
 // not carried out the request and will not. A 200 that holds an error is not
 // final: what failed may be the end of it.
