@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type s3act struct {
 	key, value string // the value is "" for a delete
 	number     int64
 	parts      bool // it is an upload
+	through    int  // the proxy whose request it was that wrote the key
 	begun, end time.Time
 	code       string // "" if it was acknowledged
 	err        error
@@ -80,7 +82,9 @@ func (m *s3mix) hold(proxies []*s3proxy, number int64, stop <-chan struct{}) {
 			}
 			a := s3act{key: fmt.Sprint("k", (i+seq)%keys), value: fmt.Sprintf("%d-%d-%d", number, i, seq), number: number, begun: time.Now()}
 			kind := (i + seq/keys) % 4
-			a.parts = kind == 2
+			if a.through = i % 2; kind == 2 {
+				a.parts, a.through = true, (i+seq)%2
+			}
 			a.err = m.do(m.t.Context(), clients[i%2], clients[(i+seq)%2], kind, a.key, a.value)
 			a.code, a.end = codeOf(a.err), time.Now()
 			if kind == 0 {
@@ -194,14 +198,26 @@ func (m *s3mix) check(core minio.Core, key string) {
 }
 
 // behindOlder reports whether an act of the newer holder was told that an older
-// write came between its look at the key and its own, as one did (I9).
+// write had come since the holder first acted on the key, as one did that the proxy
+// had not told of before (I9): each remembers what the holder has seen through it.
 func (m *s3mix) behindOlder(a s3act) bool {
-	for _, b := range m.acts {
-		if b.key == a.key && b.number < a.number && (b.code == "" || b.maybe()) && b.end.After(a.begun) && b.begun.Before(a.end) {
-			return a.code == minio.PreconditionFailed
+	if a.code != minio.PreconditionFailed {
+		return false
+	}
+	mine := func(c s3act) bool { return c.key == a.key && c.number == a.number && c.through == a.through }
+	told := func(c s3act) bool { return mine(c) && (c.code == "" || c.code == minio.PreconditionFailed) }
+	seen := a.begun
+	for _, c := range m.acts {
+		if mine(c) && c.begun.Before(seen) {
+			seen = c.begun
 		}
 	}
-	return false
+	return slices.ContainsFunc(m.acts, func(b s3act) bool {
+		if b.key != a.key || b.number >= a.number || b.code != "" && !b.maybe() || b.end.Before(seen) || b.begun.After(a.end) {
+			return false
+		}
+		return !slices.ContainsFunc(m.acts, func(c s3act) bool { return told(c) && c.begun.After(b.end) && c.end.Before(a.begun) })
+	})
 }
 
 // last reports whether no act began after this one had ended.

@@ -49,18 +49,38 @@ func (s *session) refused(body []byte, number uint64) []byte {
 	}
 	code := pgwire.FieldOf(body, pgwire.Code)
 	if known, ok := carrier.RefusalBySQLState(code); ok {
-		resource := ""
-		if tokens, err := carrier.GUCTokens(s.token); err == nil && len(tokens) > 0 {
-			resource = tokens[0].Resource
-		}
-		s.Config.Metrics.Refused(known.Reason.Error(), resource)
+		message := pgwire.FieldOf(body, pgwire.Message)
 		log := withDetail(s.Log, detailOf(body))
+		t := s.refusedToken(message)
+		if t.Resource != "" {
+			log = log.With(keyResource, t.Resource, keyNumber, t.Number)
+		}
+		s.Config.Metrics.Refused(known.Reason.Error(), t.Resource)
 		if text := s.texts.refused(number); text != "" {
 			log = log.With(keyStatement, text)
 		}
-		log.Warn("statement refused", keyCode, code, keyReason, pgwire.FieldOf(body, pgwire.Message))
+		log.Warn("statement refused", keyCode, code, keyReason, message)
 	}
 	return pgwire.AppendErrorWithout(nil, body, pgwire.Where)
+}
+
+// refusedToken is the token of the session's that a refusal is about; the zero Token if
+// it is about none. Of several it is the one whose resource the message names, see
+// fence.refuse.
+func (s *session) refusedToken(message string) guard.Token {
+	tokens, err := carrier.GUCTokens(s.asked)
+	if err != nil {
+		return guard.Token{}
+	}
+	if len(tokens) == 1 {
+		return tokens[0]
+	}
+	for _, t := range tokens {
+		if strings.Contains(message, ` for "`+t.Resource+`"`) {
+			return t
+		}
+	}
+	return guard.Token{}
 }
 
 // detailOf is the detail of a refusal. If the token was refused when it was looked

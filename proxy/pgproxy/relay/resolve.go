@@ -124,6 +124,9 @@ func orUnresolved(err *serverError) *serverError {
 }
 
 func (s *session) resolveToken(ctx context.Context, token string) error {
+	s.mu.Lock()
+	s.asked = token
+	s.mu.Unlock()
 	policy := s.Config.Untokened
 	if token == "" {
 		kind := gate.Slow

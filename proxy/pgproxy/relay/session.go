@@ -53,6 +53,7 @@ type session struct {
 	over     bool   // nothing more may be sent to the server
 	closing  bool   // up has ended: the client is given time to read what it was sent
 	token    string // as it was last resolved
+	asked    string // as it was last looked up, though it may have been refused
 	texts    *texts // nil if none is to be logged
 
 	wake chan struct{} // has an element when what up waits for may have come
