@@ -11,11 +11,19 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxInterim bounds the answers that come before the one that counts.
-const maxInterim = 5
+const (
+	// maxInterim bounds the answers that come before the one that counts.
+	maxInterim = 5
+	// maxHead bounds the heads of all of them, in bytes. S3's are a few KiB.
+	maxHead = 1 << 20
+)
+
+var errLongHead = errors.New("the head of the answer does not end")
 
 // readHead reads the head of the answer that counts.
 func readHead(c *conn, r *http.Request) (*http.Response, error) {
+	c.head = maxHead
+	defer func() { c.head = 0 }()
 	for range maxInterim {
 		res := plainHead(c, r)
 		if res == nil {

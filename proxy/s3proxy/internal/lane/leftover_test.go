@@ -96,3 +96,20 @@ func TestStreamWithoutLength(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 }
+
+// A head that does not end is not read for ever.
+func TestLongHead(t *testing.T) {
+	t.Parallel()
+	line := "X-Amz-Meta-A: " + strings.Repeat("a", 1000) + "\r\n"
+	long := func(lines int) string {
+		return "HTTP/1.1 200 OK\r\n" + strings.Repeat(line, lines) + "Content-Length: 2\r\n\r\nok"
+	}
+	s := script(t, long(100), long(4<<10))
+	p := s.pool(t)
+	if got, err := ask(t, p, http.MethodGet, nil); got != "200 ok" || err != nil {
+		t.Errorf("a long head: %q, %v", got, err)
+	}
+	if got, err := ask(t, p, http.MethodPut, []byte("v")); err == nil {
+		t.Errorf("one that is too long: %q", got)
+	}
+}

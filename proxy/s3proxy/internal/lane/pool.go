@@ -53,8 +53,21 @@ type conn struct {
 
 	raw   syscall.RawConn // of the socket; nil: there is none
 	r     *bufio.Reader
-	used  bool // for a request before this one
+	head  int64 // so many bytes may be read; 0: any
+	used  bool  // for a request before this one
 	since time.Time
+}
+
+// Read reads on, but for a head that does not end.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.head == 0 {
+		return c.Conn.Read(p)
+	}
+	n, err := c.Conn.Read(p[:min(int64(len(p)), c.head)])
+	if c.head -= int64(n); c.head == 0 {
+		return n, errLongHead
+	}
+	return n, err
 }
 
 // get returns a connection: one that is idle and still open, or a new one.
@@ -106,7 +119,7 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 		}
 		c.Conn = secure
 	}
-	c.r = bufio.NewReaderSize(c.Conn, readSize)
+	c.r = bufio.NewReaderSize(c, readSize)
 	return c, nil
 }
 
