@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
@@ -95,8 +97,13 @@ func (x *exchange) deleteBare(o *s3xml.DeleteObject) error {
 	case o.ETag != "":
 		return refusal.New(refusal.NotImplemented, "A condition on an object that is not fenced is not implemented by the proxy: delete it alone.")
 	}
-	if err := x.g.core.RemoveObject(x.ctx(), x.target.Bucket, o.Key, minio.RemoveObjectOptions{}); err != nil {
-		return fmt.Errorf("delete: %w", err)
+	err := x.g.core.RemoveObject(x.ctx(), x.target.Bucket, o.Key, minio.RemoveObjectOptions{})
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("delete: %w", err)
+	if r := (minio.ErrorResponse{}); errors.As(err, &r) && r.StatusCode/100 == 4 && r.StatusCode != http.StatusRequestTimeout {
+		return guard.WithOutcome(err, guard.NotApplied)
+	}
+	return err
 }

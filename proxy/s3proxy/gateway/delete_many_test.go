@@ -10,6 +10,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
 )
 
@@ -170,4 +171,13 @@ func TestDeleteObjectsAllow(t *testing.T) {
 	}
 	p.holds(t, "free", "")
 	p.holds(t, "o/1", "1", number(1))
+	// What the store refuses it has not done.
+	s.link.Answer(s3link.Op(s3link.DeleteObject), 1, http.StatusForbidden, "AccessDenied")
+	if got = deleted(t, p, deleteBody(false, "free")); got["free"] != "AccessDenied" {
+		t.Errorf("refused by the store: %v", got)
+	}
+	s.link.Answer(s3link.Op(s3link.DeleteObject), 1, http.StatusInternalServerError, "InternalError")
+	if got = deleted(t, p, deleteBody(false, "free")); got["free"] != "InternalError" {
+		t.Errorf("failed at the store: %v", got)
+	}
 }

@@ -168,7 +168,7 @@ func (x *exchange) refuse(err error) {
 		x.log("broken off", err)
 		x.breakOff()
 	}
-	if late := x.in.Late(); late != nil { // whatever has come of it
+	if late := x.in.Late(); late != nil && !refusal.Unknown(err) {
 		err = guard.WithOutcome(late, guard.NotApplied)
 	}
 	if x.in.Gone(x.ctx()) { // there is nobody to be told

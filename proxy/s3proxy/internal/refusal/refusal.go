@@ -69,6 +69,8 @@ func Of(err error, access operation.Access) *Error {
 	switch {
 	case errors.As(err, &own):
 		return own
+	case access == operation.Write && Unknown(err): // whatever is wrong with the body, too
+		return unknown(err)
 	case errors.As(err, &signing): // of the request, or of its body while it was read
 		return signature(signing)
 	case errors.As(err, &syntax):
@@ -91,6 +93,13 @@ func Of(err error, access operation.Access) *Error {
 		return upstream(&r, err)
 	}
 	return unavailable("The store cannot be reached. Nothing was written.", err)
+}
+
+// Unknown reports whether an error says of its write that nobody knows what became of
+// it. One that says nothing of it does not.
+func Unknown(err error) bool {
+	var o *guard.OutcomeError
+	return errors.As(err, &o) && o.Known == guard.Unknown
 }
 
 func signature(e *sigv4.Error) *Error {

@@ -55,6 +55,7 @@ func cases() []struct {
 		{"signature", &sigv4.Error{Code: "SignatureDoesNotMatch", Status: 403, Message: "It does not match."}},
 		{"signature, other region", &sigv4.Error{Code: "AuthorizationHeaderMalformed", Status: 400, Message: "Wrong region.", Region: "eu-1"}},
 		{"signature of a body that was being written", done(&sigv4.Error{Code: "BadDigest", Status: 400, Message: "It is another."}, guard.NotApplied)},
+		{"signature of a body of which some may be there", done(errors.Join(errors.New("kept some"), &sigv4.Error{Code: "BadDigest", Status: 400, Message: "It is another."}), guard.Unknown)},
 		{"XML", fmt.Errorf("read: %w", &s3xml.SyntaxError{})},
 		{"XML too large", s3xml.ErrTooLarge},
 		{"not found", done(s3store.ErrNotFound, guard.NotApplied)},
