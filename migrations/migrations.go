@@ -26,7 +26,8 @@ const Version = 5
 
 // Config says how to migrate.
 type Config struct {
-	// Grant lists roles that may claim, evict and read the marks from now on.
+	// Grant lists roles that may claim, evict and read the marks from now on. If one is
+	// not there nothing is done.
 	// Defaults to none: only the owner of the schema may, and superusers.
 	Grant []string
 	// Progress, if not nil, is told of each migration after it was applied or
@@ -66,6 +67,9 @@ type State struct {
 func Up(ctx context.Context, databaseURL string, c Config) error {
 	return run(ctx, databaseURL, func(db *sql.DB, notices *notices) error {
 		if err := newEnough(ctx, db); err != nil {
+			return err
+		}
+		if err := grantable(ctx, db, c.Grant); err != nil {
 			return err
 		}
 		if err := ensureSchema(ctx, db); err != nil {

@@ -109,9 +109,22 @@ func TestGrant(t *testing.T) {
 		exec(t, own, "select count(*) from fence.marks, fence.adoptions, fence.blockers('r'), fence.evict('r', 34)")
 		fails(t, own, "42501", "select fence.adopt('r', 'j')")
 		fails(t, own, "42501", "update fence.marks set since = now()")
-		for _, public := range []string{"public", "PUBLIC"} {
-			if err := migrations.Up(t.Context(), d.url, migrations.Config{Grant: []string{public}}); err == nil {
-				t.Errorf("granted to %s", public)
+	})
+}
+
+// Of a role that is not there nobody is granted anything, and nothing is installed.
+func TestGrantToNobody(t *testing.T) {
+	t.Parallel()
+	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
+		t.Parallel()
+		d := &database{url: s.Database(t), server: s}
+		role, _ := d.login(t, "")
+		for _, nobody := range []string{"no such role", "public", "PUBLIC"} {
+			if err := migrations.Up(t.Context(), d.url, migrations.Config{Grant: []string{role, nobody}}); err == nil {
+				t.Errorf("granted to %s", nobody)
+			}
+			if state, err := migrations.Status(t.Context(), d.url); err != nil || state.Installed != 0 {
+				t.Errorf("%s: %+v, %v; want nothing installed", nobody, state, err)
 			}
 		}
 	})
