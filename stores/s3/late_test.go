@@ -261,3 +261,26 @@ func TestSeenByOthers(t *testing.T) {
 		}
 	})
 }
+
+// Tags are written without a condition as anything else is, and tell of an older write
+// that its caller has not seen (I9).
+func TestTagsBehindAnOlderWrite(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		other := e.newStore(t, Config{})
+		mustPut(t, other, writer(33), "k", "A")
+		mustClaim(t, e.store, writer(34))
+		expectValue(t, e.store, writer(34), "k", "A")
+		mustPut(t, other, writer(33), "k", "late") // of a key that is not closed yet
+		tag := func() error {
+			_, err := e.store.SetTags(t.Context(), writer(34), "k", map[string]string{"a": "b"})
+			return err
+		}
+		expect(t, "tags", tag(), ErrOlderWrite, guard.NotApplied)
+		expectValue(t, e.store, writer(34), "k", "late")
+		expect(t, "tags of what was read anew", tag(), nil, guard.Applied)
+		expectValue(t, e.store, writer(34), "k", "late")
+	})
+}

@@ -83,3 +83,20 @@ func TestTaggingRefused(t *testing.T) {
 		t.Errorf("tagged: %s", a.body)
 	}
 }
+
+// Tags are a write without a condition: it tells of one of an older token that the
+// client has not seen (I9).
+func TestTaggingBehindAnOlderWrite(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p, old := s.proxy(t), s.proxy(t)
+	old.put(t, "k", "A", number(1))
+	p.put(t, "other", "claims it", number(2))
+	p.holds(t, "k", "A", number(2))
+	old.put(t, "k", "late", number(1)) // of a key that is not closed yet
+	const body = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>"
+	p.do(t, http.MethodPut, "/k?tagging", body, nil, number(2)).expect(t, "tags", http.StatusPreconditionFailed, "PreconditionFailed")
+	p.holds(t, "k", "late", number(2))
+	p.do(t, http.MethodPut, "/k?tagging", body, nil, number(2)).expect(t, "tags of what was read anew", http.StatusOK, "")
+	p.holds(t, "k", "late", number(2))
+}
