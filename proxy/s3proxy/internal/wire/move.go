@@ -62,8 +62,9 @@ func (a *Answer) piece(b *lane.Body, n int64, buffer []byte) (int64, error) {
 		return 0, err
 	}
 	begun := a.extend()
+	w := a.watch()
 	moved, err := to.ReadFrom(from)
-	a.pace.took(int(moved), begun)
+	a.pace.took(int(moved), begun.Add(w.end()))
 	a.count.Add(float64(moved))
 	if err == nil && moved == 0 {
 		err = io.ErrUnexpectedEOF

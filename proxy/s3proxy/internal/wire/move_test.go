@@ -19,11 +19,12 @@ import (
 // answered is a server whose answers Move makes of those of a store.
 func answered(t *testing.T, store *http.Server, plain bool) (addr string, kernel *atomic.Int64) {
 	t.Helper()
-	return answeredIn(t, 0, store, plain)
+	return answeredIn(t, 0, time.Minute, store, plain)
 }
 
-// answeredIn is answered, of a store that may be silent for so long.
-func answeredIn(t *testing.T, limit time.Duration, store *http.Server, plain bool) (addr string, kernel *atomic.Int64) {
+// answeredIn is answered, of a store that may be silent for so long, to clients that may
+// make no progress for patience.
+func answeredIn(t *testing.T, limit, patience time.Duration, store *http.Server, plain bool) (addr string, kernel *atomic.Int64) {
 	t.Helper()
 	stores, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +60,7 @@ func answeredIn(t *testing.T, limit time.Duration, store *http.Server, plain boo
 			if plain {
 				own = conn.Conn
 			}
-			a := NewAnswer(w, r, http.NewResponseController(w), own, time.Minute, counter(), func() {})
+			a := NewAnswer(w, r, http.NewResponseController(w), own, patience, counter(), func() {})
 			a.Header().Set("Content-Type", "text/plain")
 			a.Header().Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
 			a.Short(res.ContentLength)
@@ -140,12 +141,13 @@ func TestMove(t *testing.T) {
 func TestMoveToSlowClient(t *testing.T) {
 	t.Parallel()
 	const size, limit = 32 << 20, 100 * time.Millisecond
+	body := make([]byte, size) // which takes its time, too
 	store := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(size))
-		_, _ = w.Write(make([]byte, size))
+		_, _ = w.Write(body)
 	})}
 	for name, plain := range map[string]bool{"plain": true, "TLS": false} {
-		addr, _ := answeredIn(t, limit, store, plain)
+		addr, _ := answeredIn(t, limit, time.Minute, store, plain)
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -160,6 +162,65 @@ func TestMoveToSlowClient(t *testing.T) {
 		<-time.After(5 * limit) // the body is on its way, and stuck
 		if n, err := io.Copy(io.Discard, res.Body); n != size || err != nil {
 			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+	}
+}
+
+// Nor is what the store takes its time for the client's.
+func TestMoveFromSlowStore(t *testing.T) {
+	t.Parallel()
+	const size, limit = 3 << 20, time.Second
+	store := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		_, _ = w.Write(make([]byte, size/2)) // to the middle of a piece
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-time.After(5 * limit / 2):
+		case <-r.Context().Done():
+		}
+		_, _ = w.Write(make([]byte, size/2))
+	})}
+	for name, plain := range map[string]bool{"plain": true, "TLS": false} {
+		addr, _ := answeredIn(t, time.Minute, limit, store, plain)
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, res.Body); n != size || err != nil {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+	}
+}
+
+// A client that takes nothing is not waited for longer than it may take.
+func TestMoveToStuckClient(t *testing.T) {
+	t.Parallel()
+	const size, limit = 32 << 20, 200 * time.Millisecond
+	body := make([]byte, size)
+	over := make(chan struct{}, 2)
+	store := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		_, _ = w.Write(body)
+		over <- struct{}{}
+	})}
+	for name, plain := range map[string]bool{"plain": true, "TLS": false} {
+		addr, _ := answeredIn(t, time.Minute, limit, store, plain)
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		select {
+		case <-over:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: still waited for", name)
 		}
 	}
 }
