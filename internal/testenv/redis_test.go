@@ -64,8 +64,6 @@ func TestRedisSentinel(t *testing.T) {
 	}
 }
 
-// What was written before AwaitReplica is at the replica after it, however far
-// away that is.
 // TestSentinelVia: a replica is promoted, and all go through links.
 func TestSentinelVia(t *testing.T) {
 	t.Parallel()
@@ -101,6 +99,14 @@ func TestSentinelVia(t *testing.T) {
 		if links[before.Addr()].Requests() == requests {
 			t.Error("a client did not go through the link")
 		}
+		if i == 0 { // the sentinel does not know it yet, and sets it right when it does
+			if err := s.Replica.Client(t).Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if s.KillPrimary(t) {
+				t.Fatal("the primary of a replica that is not linked was killed")
+			}
+		}
 		// The sentinel looks at its replica every ten seconds.
 		limit := time.After(2 * time.Minute)
 		for poll := time.NewTicker(20 * time.Millisecond); !s.KillPrimary(t); {
@@ -115,6 +121,8 @@ func TestSentinelVia(t *testing.T) {
 	}
 }
 
+// What was written before AwaitReplica is at the replica after it, however far
+// away that is.
 func TestAwaitReplica(t *testing.T) {
 	t.Parallel()
 	primary := testenv.StartRedis(t, testenv.RedisConfig{})

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 )
@@ -18,12 +19,24 @@ func (s *RedisSentinel) KillPrimary(tb testing.TB) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	primary, err := s.Leads(ctx)
-	if err != nil || s.sentinel.knowsReplica(ctx) != nil {
+	if err != nil || s.sentinel.knowsReplica(ctx) != nil || !s.follows(primary) {
 		return false
 	}
 	primary.Kill(tb)
 	s.killed = primary
 	return true
+}
+
+// follows reports whether the other server is linked to the primary now. What the
+// sentinel knows of it may be ten seconds old, and it never promotes a replica that had
+// lost its link some seconds before the primary was gone.
+func (s *RedisSentinel) follows(primary *RedisServer) bool {
+	other := s.Replica
+	if primary == s.Replica {
+		other = s.Primary
+	}
+	own, err := other.replication()
+	return err == nil && own["master_link_status"] == "up" && net.JoinHostPort(own["master_host"], own["master_port"]) == primary.announced
 }
 
 // Rejoin waits until a replica has been promoted in place of the server that
