@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"os"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -72,6 +74,9 @@ func TestNoReuse(t *testing.T) {
 				t.Fatal(err)
 			}
 			res.Body.Close()
+			for strings.HasSuffix(c.answer, "HANG UP") && len(p.idle) > 0 && p.idle[0].alive() {
+				runtime.Gosched() // it is about to
+			}
 			if got, err := ask(t, p, http.MethodPut, nil); err != nil || got != "200 ok" {
 				t.Fatalf("%q, %v", got, err)
 			}

@@ -140,10 +140,10 @@ func (c *conn) alive() bool {
 }
 
 // readable reports whether something has come from the server, or it has hung up.
-func (c *conn) readable() bool {
-	if c.r.Buffered() > 0 {
-		return true
-	}
+func (c *conn) readable() bool { return c.r.Buffered() > 0 || c.arrived() }
+
+// arrived is readable of what was not read from the socket yet.
+func (c *conn) arrived() bool {
 	if c.raw == nil {
 		return false
 	}

@@ -108,17 +108,27 @@ func (o *outlet) done() error {
 	return o.r.Context().Err()
 }
 
-// interim reads an answer away that is not the one that counts. It reports whether
-// there was nothing else.
+// interim reads answers away that are not the one that counts. It reports whether
+// nothing else has come: of the last one there may be more to come.
 func (o *outlet) interim() bool {
-	if _, err := o.conn.r.Peek(1); err != nil {
-		return false
+	in := o.conn.r
+	if o.arrived() {
+		if _, err := in.Peek(in.Buffered() + 1); err != nil { // it has hung up, or goes on and on
+			return false
+		}
 	}
-	data, _ := o.conn.r.Peek(o.conn.r.Buffered())
-	end := []byte("\r\n\r\n")
-	if !bytes.HasPrefix(data, []byte("HTTP/1.1 1")) || bytes.Index(data, end) != len(data)-len(end) {
-		return false
+	for in.Buffered() > 0 {
+		data, _ := in.Peek(in.Buffered())
+		begin := []byte("HTTP/1.1 1")
+		if n := min(len(data), len(begin)); !bytes.Equal(data[:n], begin[:n]) {
+			return false
+		}
+		end := []byte("\r\n\r\n")
+		at := bytes.Index(data, end)
+		if at < 0 {
+			return len(data) < in.Size()
+		}
+		_, _ = in.Discard(at + len(end))
 	}
-	_, _ = o.conn.r.Discard(len(data))
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -157,31 +158,61 @@ func TestStreamAcknowledgedEarly(t *testing.T) {
 	}
 }
 
-// An answer that is not the one that counts does not end the body.
+// An answer that is not the one that counts does not end the body, however it comes.
 func TestStreamInterim(t *testing.T) {
 	t.Parallel()
-	s := script(t, ok)
-	p := s.pool(t)
-	c, err := p.get(t.Context(), true)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	for text, interim := range map[string]bool{
-		"HTTP/1.1 100 Continue\r\n\r\n":                                                    true,
-		"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n":                                      true,
-		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n": false,
-		"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n":                              false,
-		"HTTP/1.1 1": false,
-		"":           false,
+	t.Cleanup(func() { ln.Close() })
+	p := New(Config{Addr: ln.Addr().String(), Dial: new(net.Dialer).DialContext})
+	const (
+		interim, hints = "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+		refusal        = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+	)
+	for _, c := range []struct {
+		pieces []string
+		want   []bool
+		left   int // bytes that were not read away
+	}{
+		{[]string{interim}, []bool{true}, 0},
+		{[]string{interim + hints}, []bool{true}, 0},
+		{[]string{interim + refusal}, []bool{false}, len(refusal)},
+		{[]string{refusal}, []bool{false}, len(refusal)},
+		{[]string{interim[:5], interim[5:20], interim[20:] + hints[:3], hints[3:]}, []bool{true, true, true, true}, 0},
+		{[]string{interim[:20], interim[20:] + refusal[:3], refusal[3:]}, []bool{true, true, false}, len(refusal)},
+		{[]string{hints[:15] + strings.Repeat("x", readSize)}, []bool{false}, readSize},
+		{[]string{""}, []bool{false}, 0},
+		{[]string{interim[:20], ""}, []bool{true, false}, 20},
 	} {
-		c.r.Reset(strings.NewReader(text))
-		if got := (&outlet{conn: c}).interim(); got != interim {
-			t.Errorf("%q: %v", text, got)
+		conn, err := p.get(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if left := c.r.Buffered(); interim != (left == 0) && text != "" {
-			t.Errorf("%q: %d bytes are left", text, left)
+		server, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
 		}
+		for i, piece := range c.pieces {
+			if _, err := io.WriteString(server, piece); err != nil {
+				t.Fatal(err)
+			}
+			if piece == "" {
+				server.Close()
+			}
+			for !conn.arrived() {
+				runtime.Gosched()
+			}
+			if got := (&outlet{conn: conn}).interim(); got != c.want[i] {
+				t.Errorf("%q, piece %d: %v", c.pieces, i, got)
+			}
+		}
+		if left := conn.r.Buffered(); left != c.left {
+			t.Errorf("%q: %d bytes are left", c.pieces, left)
+		}
+		conn.Close()
+		server.Close()
 	}
 }
 
