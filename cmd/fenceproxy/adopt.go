@@ -68,7 +68,7 @@ type adoptOrder struct {
 
 func (p *program) runAdopt(cmd *cobra.Command, o adoptOrder) error {
 	ctx := cmd.Context()
-	conn, err := p.connect(ctx, cmd)
+	conn, err := connect(ctx, cmd, p.env)
 	if err != nil {
 		return err
 	}

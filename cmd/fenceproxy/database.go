@@ -23,14 +23,14 @@ func databaseFlag(cmd *cobra.Command, what string) {
 
 // databaseURL returns the URL that the command line or the environment gives,
 // "" for none.
-func (p *program) databaseURL(cmd *cobra.Command) (string, error) {
+func databaseURL(cmd *cobra.Command, env func(string) string) (string, error) {
 	text, err := cmd.Flags().GetString("postgres")
 	if err != nil {
 		return "", err
 	}
 	source := "--postgres"
 	if text == "" {
-		if text, source = p.env(postgresEnv), postgresEnv; text == "" {
+		if text, source = env(postgresEnv), postgresEnv; text == "" {
 			return "", nil
 		}
 	}
@@ -42,8 +42,8 @@ func (p *program) databaseURL(cmd *cobra.Command) (string, error) {
 }
 
 // mustDatabaseURL is databaseURL of a command that does nothing without one.
-func (p *program) mustDatabaseURL(cmd *cobra.Command) (string, error) {
-	text, err := p.databaseURL(cmd)
+func mustDatabaseURL(cmd *cobra.Command, env func(string) string) (string, error) {
+	text, err := databaseURL(cmd, env)
 	if err == nil && text == "" {
 		err = usage(cmd, "no database: give --postgres URL, or set %s", postgresEnv)
 	}
@@ -56,8 +56,8 @@ const neededVersion = 4
 
 // connect opens the database and makes sure that fence is installed there, in
 // a version that has what this program calls.
-func (p *program) connect(ctx context.Context, cmd *cobra.Command) (*pgx.Conn, error) {
-	text, err := p.mustDatabaseURL(cmd)
+func connect(ctx context.Context, cmd *cobra.Command, env func(string) string) (*pgx.Conn, error) {
+	text, err := mustDatabaseURL(cmd, env)
 	if err != nil {
 		return nil, err
 	}

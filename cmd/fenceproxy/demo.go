@@ -86,7 +86,7 @@ func (p *program) demoConfig(cmd *cobra.Command, etcd string, ttl time.Duration)
 		return c, usage(cmd, "--lease-ttl %v is not between %v and %v in whole seconds", ttl, demo.MinTTL, demo.MaxTTL)
 	}
 	var err error
-	if c.Postgres, err = p.databaseURL(cmd); err != nil {
+	if c.Postgres, err = databaseURL(cmd, p.env); err != nil {
 		return c, err
 	}
 	if c.Executable, err = p.executable(); err != nil {

@@ -54,7 +54,7 @@ With --json:
 		if *ttl < minTTL {
 			return usage(cmd, "--ttl %v is below %v", *ttl, minTTL)
 		}
-		target, err := p.lockTarget(cmd, args...)
+		target, err := lockTarget(cmd, p.env, args...)
 		if err != nil {
 			return err
 		}

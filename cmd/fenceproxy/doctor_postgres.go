@@ -42,7 +42,7 @@ With --json:
 	databaseFlag(cmd, "URL of the database to look at")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		url, err := p.mustDatabaseURL(cmd)
+		url, err := mustDatabaseURL(cmd, p.env)
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ With --json:
 		if *rounds < 1 {
 			return usage(cmd, "--rounds is below 1")
 		}
-		bucket, err := p.s3Bucket(cmd)
+		bucket, err := bucketOf(cmd, p.env)
 		if err != nil {
 			return err
 		}

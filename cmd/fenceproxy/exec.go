@@ -56,7 +56,7 @@ func (p *program) exec() *cobra.Command {
 	flags.BoolVar(&e.print, "print", false, "run nothing: print the token, and hold the lock until standard input ends")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
-		if e.target, err = p.lockTarget(cmd); err != nil {
+		if e.target, err = lockTarget(cmd, p.env); err != nil {
 			return err
 		}
 		if e.claims, err = p.claimTargets(cmd, *claims); err != nil {

@@ -149,7 +149,7 @@ func (p *program) bucketClaim(text string) (bucketClaim, error) {
 	if v := query.Get("virtual-host"); v != "" && v != "true" && v != "false" {
 		return none, errors.New("virtual-host is true or false")
 	}
-	bucket, err := p.openS3(u.Host, func(setting string) (value, source string) {
+	bucket, err := openS3(u.Host, p.env, func(setting string) (value, source string) {
 		return query.Get(setting), "its " + setting
 	})
 	if err == nil {

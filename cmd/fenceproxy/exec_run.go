@@ -268,7 +268,7 @@ func (r *job) ended() error {
 	case r.lost == nil && end.Stopped && err == nil:
 		r.lost = fmt.Errorf("%w: not renewed in time", locks.ErrLost)
 	case r.lost == nil && err != nil:
-		return &finalError{exitFailure, fmt.Errorf("%s was killed: %w", r.errand.args[0], err)}
+		return &finalError{code: exitFailure, err: fmt.Errorf("%s was killed: %w", r.errand.args[0], err)}
 	case r.lost == nil && end.Signal != 0:
 		return &finalError{code: exitSignal + int(end.Signal)}
 	case r.lost == nil:
@@ -278,5 +278,5 @@ func (r *job) ended() error {
 	if end.Signal != 0 {
 		how = fmt.Sprintf("was ended by signal %d (%v)", int(end.Signal), end.Signal)
 	}
-	return &finalError{exitLost, fmt.Errorf("the lease of %q at %s is lost, so %s %s: %w", r.errand.resource, r.errand.target, r.errand.args[0], how, r.lost)}
+	return &finalError{code: exitLost, err: fmt.Errorf("the lease of %q at %s is lost, so %s %s: %w", r.errand.resource, r.errand.target, r.errand.args[0], how, r.lost)}
 }

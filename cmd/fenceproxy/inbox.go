@@ -94,7 +94,7 @@ func (in *inbox) obey(s syscall.Signal) {
 	default:
 		return
 	}
-	in.cancel(signalError{s})
+	in.cancel(signalError{signal: s})
 }
 
 // listen makes signals arrive at the channel. Those that this process was told

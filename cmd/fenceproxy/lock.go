@@ -43,7 +43,7 @@ func lockFlag(cmd *cobra.Command) {
 // lockTarget reads the URL of a lock service: that of --lock, or where that is
 // left out the environment's. It may also be an argument, as it had to be before
 // there was the flag in all commands.
-func (p *program) lockTarget(cmd *cobra.Command, args ...string) (*lockurl.Target, error) {
+func lockTarget(cmd *cobra.Command, env func(string) string, args ...string) (*lockurl.Target, error) {
 	text, err := cmd.Flags().GetString("lock")
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (p *program) lockTarget(cmd *cobra.Command, args ...string) (*lockurl.Targe
 	case len(args) > 0:
 		text, source = args[0], "URL"
 	case text == "":
-		text, source = p.env(lockEnv), lockEnv
+		text, source = env(lockEnv), lockEnv
 	}
 	if text == "" {
 		return nil, usage(cmd, "no lock service: give --lock URL, or set %s", lockEnv)

@@ -48,7 +48,7 @@ With --json ("before" is "" if there was none):
 		if len(args) > 1 {
 			return usage(cmd, "takes no argument, got %d", len(args))
 		}
-		target, err := p.lockTarget(cmd, args...)
+		target, err := lockTarget(cmd, p.env, args...)
 		if err != nil {
 			return err
 		}

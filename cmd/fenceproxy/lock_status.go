@@ -50,7 +50,7 @@ number and token are null where they are not known):
 		if len(args) == 1 && isLockURL(name) {
 			return usage(cmd, "NAME is missing: which resource?")
 		}
-		target, err := p.lockTarget(cmd, args[:len(args)-1]...)
+		target, err := lockTarget(cmd, p.env, args[:len(args)-1]...)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -23,7 +24,7 @@ func main() {
 	}
 	ctx, in := untilSignal(context.Background())
 	p.signals = in
-	code := p.run(ctx, os.Args[1:])
+	code := p.run(ctx, os.Args[1:], all()...)
 	in.close()
 	os.Exit(code)
 }
@@ -47,9 +48,9 @@ type program struct {
 	colour func(*os.File) bool
 }
 
-// run runs one command line, tells what went wrong, and returns the exit code.
-func (p *program) run(ctx context.Context, args []string) int {
-	root := p.root()
+// run runs one command line, whose commands are those given and what is here, tells what went wrong, and returns the exit code.
+func (p *program) run(ctx context.Context, args []string, commands ...func(*program) *cobra.Command) int {
+	root := p.root(commands)
 	root.SetArgs(args)
 	root.SetIn(p.in)
 	root.SetOut(p.out)
@@ -58,3 +59,11 @@ func (p *program) run(ctx context.Context, args []string) int {
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// all are the commands with rooms of their own.
+func all() []func(*program) *cobra.Command {
+	return []func(*program) *cobra.Command{
+		(*program).demo, (*program).demoWorker, (*program).demoCleaner, (*program).doctor, (*program).exec, (*program).execWarden, (*program).lock,
+		(*program).migrate, (*program).marks, (*program).s3, (*program).serve,
+	}
+}

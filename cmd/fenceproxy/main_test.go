@@ -56,7 +56,7 @@ func (i invocation) run(ctx context.Context) outcome {
 		terminal:   func() bool { return i.terminal },
 		colour:     func(*os.File) bool { return false },
 	}
-	code := p.run(ctx, i.args)
+	code := p.run(ctx, i.args, all()...)
 	return outcome{code, out.String(), err.String()}
 }
 

@@ -61,7 +61,7 @@ With --json (numbers of tokens are strings, since they may be above 2^53):
 	databaseFlag(cmd, "URL of the database to look at")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		conn, err := p.connect(cmd.Context(), cmd)
+		conn, err := connect(cmd.Context(), cmd, p.env)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (p *program) resources(cmd *cobra.Command, args []string, _ string) ([]stri
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()
-	conn, err := p.connect(ctx, cmd)
+	conn, err := connect(ctx, cmd, p.env)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -172,7 +172,7 @@ With --json:
 		if err := guard.ValidateResource(args[0]); err != nil {
 			return usage(cmd, "%v", err)
 		}
-		conn, err := p.connect(cmd.Context(), cmd)
+		conn, err := connect(cmd.Context(), cmd, p.env)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ With --json the steps are one document:
 	roles := cmd.Flags().StringArray("grant", nil, "role that may claim, evict and read the marks; can be given more than once")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		url, err := p.mustDatabaseURL(cmd)
+		url, err := mustDatabaseURL(cmd, p.env)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ With --json:
 	databaseFlag(cmd, "URL of the database to look at")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		url, err := p.mustDatabaseURL(cmd)
+		url, err := mustDatabaseURL(cmd, p.env)
 		if err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (p *program) migrateDown() *cobra.Command {
 	databaseFlag(cmd, "URL of the database to remove the fence from")
 	yes, asJSON := yesFlag(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		url, err := p.mustDatabaseURL(cmd)
+		url, err := mustDatabaseURL(cmd, p.env)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (p *program) root() *cobra.Command {
+func (p *program) root(commands []func(*program) *cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fenceproxy",
 		Short: "Make databases enforce fencing tokens",
@@ -33,7 +33,10 @@ runs programs under a lock so that they are held to it, and shows it.`,
 		return cmd.Help()
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
-	root.AddCommand(p.demo(), p.demoWorker(), p.demoCleaner(), p.doctor(), p.exec(), p.execWarden(), p.lock(), p.migrate(), p.marks(), p.s3(), p.serve(), p.version(), exitCodes())
+	for _, command := range commands {
+		root.AddCommand(command(p))
+	}
+	root.AddCommand(p.version(), exitCodes())
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = helpTopic

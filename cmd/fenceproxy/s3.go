@@ -127,7 +127,7 @@ func (p *program) s3Session(cmd *cobra.Command, resource string) (*s3Session, er
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := p.s3Bucket(cmd)
+	bucket, err := bucketOf(cmd, p.env)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (b *s3Bucket) adoption(resource, issuer string) string {
 
 // explainWrite is explainStore of a write: whoever cannot know whether it
 // happened is told so (I2), also where a signal ended it.
-func (b *s3Bucket) explainWrite(ctx context.Context, err error) error {
+func explainWrite(ctx context.Context, b *s3Bucket, err error) error {
 	known := guard.OutcomeOf(err) != guard.Unknown
 	var bySignal signalError
 	switch {
@@ -207,7 +207,7 @@ func (b *s3Bucket) explainWrite(ctx context.Context, err error) error {
 		if !known {
 			what = "whether it was written is not known: " + err.Error()
 		}
-		return &finalError{exitSignal + int(bySignal.signal), fmt.Errorf("%w; %s", bySignal, what)}
+		return &finalError{code: exitSignal + int(bySignal.signal), err: fmt.Errorf("%w; %s", bySignal, what)}
 	case !known:
 		return fail(exitUnknown, "whether it was written is not known: %w; look at the object, or do it again", err)
 	}

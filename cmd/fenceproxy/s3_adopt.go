@@ -41,7 +41,7 @@ With --json:
 		if err := guard.ValidateID(*issuer); err != nil {
 			return usage(cmd, "--issuer: %v", err)
 		}
-		bucket, err := p.s3Bucket(cmd)
+		bucket, err := bucketOf(cmd, p.env)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (p *program) runS3Adopt(cmd *cobra.Command, bucket *s3Bucket, resource, iss
 		return fail(exitFailure, "%w; give the lock service a new issuer first: fenceproxy lock rotate-issuer", err)
 	}
 	if err != nil {
-		return bucket.explainWrite(ctx, err)
+		return explainWrite(ctx, bucket, err)
 	}
 	after, err := store.Mark(ctx, resource)
 	if err != nil {

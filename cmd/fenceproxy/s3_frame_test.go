@@ -79,7 +79,7 @@ func TestS3FrameAgain(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		<-held.Taken()
-		cancel(signalError{syscall.SIGTERM})
+		cancel(signalError{signal: syscall.SIGTERM})
 	}()
 	o := frame.run(ctx)
 	if o.code != exitSignal+15 || !strings.Contains(last(o.err), "stopped by SIGTERM; so far keys framed: 1 (5 B), ") || !strings.Contains(last(o.err), "start it again") {

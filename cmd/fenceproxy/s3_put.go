@@ -108,7 +108,7 @@ func (p *program) runS3Put(ctx context.Context, session *s3Session, path, key st
 	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
 	info, err := session.store.Put(ctx, session.token, key, from, -1, o)
 	if err != nil {
-		return session.explainWrite(ctx, err)
+		return explainWrite(ctx, session.s3Bucket, err)
 	}
 	if asJSON {
 		return printJSON(p.out, struct {

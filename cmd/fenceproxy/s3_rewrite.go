@@ -63,7 +63,7 @@ func (r *rewrite) start(cmd *cobra.Command, prefix, resource string) error {
 	ctx := cmd.Context()
 	meter := newMeter(r.program.err, r.done)
 	if *r.dryRun {
-		bucket, err := r.program.s3Bucket(cmd)
+		bucket, err := bucketOf(cmd, r.program.env)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (r *rewrite) explain(ctx context.Context, session *s3Session, last s3store.
 	far := fmt.Sprintf("so far %s; start it again, and it skips what is done", r.sum(r.done, last))
 	var bySignal signalError
 	if errors.As(context.Cause(ctx), &bySignal) {
-		return &finalError{exitSignal + int(bySignal.signal), fmt.Errorf("%w; %s", bySignal, far)}
+		return &finalError{code: exitSignal + int(bySignal.signal), err: fmt.Errorf("%w; %s", bySignal, far)}
 	}
 	err = session.explainStore(ctx, err)
 	return fail(codeOf(ctx, err), "%w; %s", err, far)

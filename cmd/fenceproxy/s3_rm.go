@@ -129,7 +129,7 @@ func (s *s3Session) below(ctx context.Context, prefix string, failed *error) ite
 // removed says that a key was deleted, or why not.
 func (p *program) removed(ctx context.Context, session *s3Session, key string, err error) error {
 	if err != nil {
-		return session.explainWrite(ctx, err)
+		return explainWrite(ctx, session.s3Bucket, err)
 	}
 	_, err = fmt.Fprintln(p.out, "delete:", shownKey(key))
 	return err
@@ -165,7 +165,7 @@ func (p *program) removeAll(ctx context.Context, session *s3Session, keys iter.S
 	var bySignal signalError
 	switch {
 	case errors.As(context.Cause(ctx), &bySignal):
-		return &finalError{exitSignal + int(bySignal.signal), fmt.Errorf("%w; deleted so far: %d, and perhaps some that are not listed", bySignal, done)}
+		return &finalError{code: exitSignal + int(bySignal.signal), err: fmt.Errorf("%w; deleted so far: %d, and perhaps some that are not listed", bySignal, done)}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case failed+done > 1 && worst != nil:

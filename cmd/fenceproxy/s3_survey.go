@@ -24,7 +24,7 @@ func survey(ctx context.Context, b *s3Bucket, prefix string, wanted func(layout.
 			continue
 		}
 		p.Key = info.Key
-		state, size, err := b.stateOf(ctx, info)
+		state, size, err := stateOf(ctx, b, info)
 		switch {
 		case errors.Is(err, layout.ErrDamaged), err == nil && info.ETag == "": // it has no state that could be named
 			p.Failed++
@@ -42,7 +42,7 @@ func survey(ctx context.Context, b *s3Bucket, prefix string, wanted func(layout.
 
 // stateOf reads the header of an object, and returns it with the size of the
 // payload. An object that is gone by now is absent.
-func (b *s3Bucket) stateOf(ctx context.Context, info minio.ObjectInfo) (layout.State, int64, error) {
+func stateOf(ctx context.Context, b *s3Bucket, info minio.ObjectInfo) (layout.State, int64, error) {
 	state := layout.State{ETag: info.ETag}
 	if info.Size < layout.TombstoneSize { // there is no header in it, if it has a byte at all
 		return state, info.Size, nil

@@ -330,7 +330,7 @@ func TestS3PutStopped(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
 			<-held.Taken()
-			cancel(signalError{syscall.SIGINT})
+			cancel(signalError{signal: syscall.SIGINT})
 		}()
 		i := invocation{args: []string{"s3", "put", "-", "k", "--bucket", b.bucket}, env: b.env, in: "new"}
 		i.run(ctx).want(t, exitSignal+2, c.says)

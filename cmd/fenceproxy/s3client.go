@@ -44,14 +44,14 @@ type s3Bucket struct {
 
 func (b *s3Bucket) close() { b.transport.CloseIdleConnections() }
 
-// s3Bucket reads the flags of s3Flags and the environment. It asks nobody. The
+// bucketOf reads the flags of s3Flags and the environment. It asks nobody. The
 // client tries nothing twice.
-func (p *program) s3Bucket(cmd *cobra.Command) (*s3Bucket, error) {
+func bucketOf(cmd *cobra.Command, env func(string) string) (*s3Bucket, error) {
 	name, _ := cmd.Flags().GetString("bucket") // the flag is there, like the others
 	if name == "" {
 		return nil, usage(cmd, "no bucket: give --bucket NAME")
 	}
-	b, err := p.openS3(name, func(setting string) (text, source string) {
+	b, err := openS3(name, env, func(setting string) (text, source string) {
 		return cmd.Flags().Lookup(setting).Value.String(), "--" + setting
 	})
 	if err != nil {
@@ -63,13 +63,13 @@ func (p *program) s3Bucket(cmd *cobra.Command) (*s3Bucket, error) {
 // openS3 makes the client of a bucket. What says the flags of s3Flags, or other
 // things with their names, do not say, the environment does. The error is about
 // the settings.
-func (p *program) openS3(bucket string, says func(setting string) (text, source string)) (*s3Bucket, error) {
-	given := func(setting string, env ...string) (text, source string) {
+func openS3(bucket string, env func(string) string, says func(setting string) (text, source string)) (*s3Bucket, error) {
+	given := func(setting string, variables ...string) (text, source string) {
 		if text, source = says(setting); text != "" {
 			return text, source
 		}
-		for _, name := range env {
-			if text = p.env(name); text != "" {
+		for _, name := range variables {
+			if text = env(name); text != "" {
 				return text, name
 			}
 		}
@@ -84,11 +84,11 @@ func (p *program) openS3(bucket string, says func(setting string) (text, source 
 	if err != nil || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.Host == "" || endpoint.User != nil || strings.Trim(endpoint.Path, "/") != "" {
 		return nil, fmt.Errorf("%s is not the URL of a store: it must read https://host:port, or http:// without TLS", source)
 	}
-	if strings.HasPrefix(source, "AWS_") && p.s3IsFenced() {
+	if strings.HasPrefix(source, "AWS_") && s3IsFenced(env) {
 		return nil, fmt.Errorf("the environment is that of exec --s3, for clients of the proxy at %s, and this command works on the store itself: run it without --s3", endpoint)
 	}
 	b.endpoint = endpoint
-	key, secret := p.env("AWS_ACCESS_KEY_ID"), p.env("AWS_SECRET_ACCESS_KEY")
+	key, secret := env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY")
 	if key == "" || secret == "" {
 		return nil, errors.New("no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	}
@@ -109,7 +109,7 @@ func (p *program) openS3(bucket string, says func(setting string) (text, source 
 		lookup = minio.BucketLookupDNS
 	}
 	b.client, err = minio.New(endpoint.Host, &minio.Options{
-		Creds:  credentials.NewStaticV4(key, secret, p.s3SessionToken()),
+		Creds:  credentials.NewStaticV4(key, secret, s3SessionToken(env)),
 		Secure: endpoint.Scheme == "https", Transport: b.transport, Region: region, BucketLookup: lookup, MaxRetries: 1,
 	})
 	if err != nil {
@@ -120,17 +120,17 @@ func (p *program) openS3(bucket string, says func(setting string) (text, source 
 
 // s3SessionToken is that of the user's own credentials, "" if the environment
 // has a fencing token there, which is for proxies.
-func (p *program) s3SessionToken() string {
-	if p.s3IsFenced() {
+func s3SessionToken(env func(string) string) string {
+	if s3IsFenced(env) {
 		return ""
 	}
-	return p.env(carrier.EnvAWSSessionToken)
+	return env(carrier.EnvAWSSessionToken)
 }
 
 // s3IsFenced reports whether the environment has a fencing token where S3
 // clients have their session token, as under exec --s3.
-func (p *program) s3IsFenced() bool {
-	_, err := guard.ParseList(p.env(carrier.EnvAWSSessionToken))
+func s3IsFenced(env func(string) string) bool {
+	_, err := guard.ParseList(env(carrier.EnvAWSSessionToken))
 	return err == nil
 }
 

@@ -179,7 +179,7 @@ func (s *service) drain(signals <-chan os.Signal, first syscall.Signal) error {
 			return s.drained(first)
 		case got := <-signals:
 			if got != syscall.SIGHUP {
-				s.cut(signalError{got.(syscall.Signal)})
+				s.cut(signalError{signal: got.(syscall.Signal)})
 			}
 		}
 	}
@@ -190,9 +190,9 @@ func (s *service) drained(first syscall.Signal) error {
 	var again signalError
 	switch cause := context.Cause(s.hard); {
 	case errors.As(cause, &again):
-		return &finalError{exitSignal + int(again.signal), fmt.Errorf("stopped by %s after %s: what was left was cut", unix.SignalName(again.signal), unix.SignalName(first))}
+		return &finalError{code: exitSignal + int(again.signal), err: fmt.Errorf("stopped by %s after %s: what was left was cut", unix.SignalName(again.signal), unix.SignalName(first))}
 	case errors.Is(cause, errOverdue):
-		return &finalError{exitFailure, fmt.Errorf("%w (shutdown_timeout %v): what was left was cut", errOverdue, s.config.ShutdownTimeout)}
+		return &finalError{code: exitFailure, err: fmt.Errorf("%w (shutdown_timeout %v): what was left was cut", errOverdue, s.config.ShutdownTimeout)}
 	}
 	s.log.Info("stopped")
 	return nil

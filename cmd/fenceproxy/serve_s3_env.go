@@ -19,7 +19,7 @@ const (
 // environment: what the proxy signs with, where the aws command has it too, and
 // what clients do.
 func (p *program) s3Values(texts map[string]*flagText) ([]serveconfig.Value, error) {
-	if p.s3SessionToken() != "" {
+	if s3SessionToken(p.env) != "" {
 		return nil, errors.New("AWS_SESSION_TOKEN is set: keys that are good for a time only are not for a proxy; give it keys of its own, and unset it")
 	}
 	var values []serveconfig.Value
