@@ -20,14 +20,10 @@ const markerEnv = "FENCEPROXY_DEMO_TEST"
 // that they are beside it as they are in a checkout.
 func built(t testing.TB) string {
 	t.Helper()
-	dir := t.TempDir()
-	servers, _ := filepath.Glob("../../.bin/*")
+	dir, module := t.TempDir(), moduleFolder(t)
+	servers, _ := filepath.Glob(filepath.Join(module, ".bin", "*"))
 	for _, server := range servers {
-		target, err := filepath.Abs(server)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, filepath.Join(dir, filepath.Base(server))); err != nil {
+		if err := os.Symlink(server, filepath.Join(dir, filepath.Base(server))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,10 +31,30 @@ func built(t testing.TB) string {
 	if err := os.RemoveAll(path); err != nil { // `make build` leaves one in .bin
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/fenceproxy")
+	build.Dir = module
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return path
+}
+
+// moduleFolder is the folder of this module, which tests run somewhere below.
+func moduleFolder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("there is no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // show is a demo that runs in a process, whose traces can be looked for.
@@ -97,17 +113,22 @@ func (s *show) until(t *testing.T, text string) {
 
 // leftBehind is what is left in this machine: processes and files.
 func (s *show) leftBehind() []string {
+	files, _ := filepath.Glob(filepath.Join(s.tmp, "*"))
+	return append(processesOf(s.marker), files...)
+}
+
+// processesOf are the processes of the test with a marker in their environment.
+func processesOf(marker string) []string {
 	var left []string
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range processes {
 		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err == nil && bytes.Contains(environ, []byte(markerEnv+"="+s.marker)) {
+		if err == nil && bytes.Contains(environ, []byte(markerEnv+"="+marker)) {
 			cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 			left = append(left, filepath.Base(dir)+" "+string(bytes.ReplaceAll(cmdline, []byte{0}, []byte{' '})))
 		}
 	}
-	files, _ := filepath.Glob(filepath.Join(s.tmp, "*"))
-	return append(left, files...)
+	return left
 }
 
 // eventually polls for what a killed demo leaves to its cleaner.

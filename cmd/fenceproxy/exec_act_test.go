@@ -103,9 +103,7 @@ func (a *act) ends(code int, words ...string) string {
 }
 
 // alive are the processes of this run.
-func (a *act) alive() []string {
-	return (&show{marker: a.marker, tmp: "/nonexistent"}).leftBehind()
-}
+func (a *act) alive() []string { return processesOf(a.marker) }
 
 func (a *act) signal(s os.Signal) {
 	a.t.Helper()

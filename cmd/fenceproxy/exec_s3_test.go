@@ -32,8 +32,8 @@ func TestExecS3(t *testing.T) {
 	}
 }
 
-// url is the bucket's, with what else there is to say in the environment.
-func (b *pail) url() string { return "s3://" + b.bucket + "?endpoint=" + b.env["AWS_ENDPOINT_URL"] }
+// urlOf is the bucket's, with what else there is to say in the environment.
+func urlOf(b *pail) string { return "s3://" + b.bucket + "?endpoint=" + b.env["AWS_ENDPOINT_URL"] }
 
 // at starts exec with the environment of a bucket.
 func (x *theatre) at(b *pail, args ...string) *act {
@@ -55,20 +55,20 @@ func (x *theatre) claiming(b *pail, claim string, script string) *act {
 
 func testExecS3Claim(t *testing.T, x *theatre) {
 	b := newPail(t)
-	a := x.claiming(b, b.url(), `echo "$FENCE_TOKEN"; echo one | "$FENCEPROXY" s3 put - k --bucket "$BUCKET"`)
+	a := x.claiming(b, urlOf(b), `echo "$FENCE_TOKEN"; echo one | "$FENCEPROXY" s3 put - k --bucket "$BUCKET"`)
 	token := a.line()
 	a.line() // the ETag
 	a.ends(exitOK)
 	b.holds("k", "one\n")
 	// The claim alone closes the resource to older tokens, before the program does
 	// anything.
-	x.claiming(b, b.url(), "true").ends(exitOK)
+	x.claiming(b, urlOf(b), "true").ends(exitOK)
 	b.with(token).feed("late", "put", "-", "k").want(t, exitDenied, "stale token")
 	b.with(token).feed("late", "put", "-", "new").want(t, exitDenied, "stale token")
 
 	// With a database too.
 	url := protected(t)
-	a = x.at(b, "--lock", x.lock(""), "--resource", "orders", "--claim", url, "--claim", b.url(), "--claim-wait", "5s", "--",
+	a = x.at(b, "--lock", x.lock(""), "--resource", "orders", "--claim", url, "--claim", urlOf(b), "--claim-wait", "5s", "--",
 		"sh", "-c", `echo two | "$FENCEPROXY" s3 put - k --bucket "$BUCKET" >/dev/null && `+shellWords(psql(t, url, fmt.Sprintf(insert, "both"))))
 	a.ends(exitOK)
 	b.holds("k", "two\n")
@@ -89,16 +89,16 @@ func testExecS3ClaimFails(t *testing.T, x *theatre) {
 	ends(b, "s3://bucket?endpoint=http://127.0.0.1:1", exitUnreachable, "the store at http://127.0.0.1:1", "check the endpoint")
 	wrong := b.with("")
 	wrong.env["AWS_SECRET_ACCESS_KEY"] = "s3cret"
-	ends(wrong, b.url(), exitDenied, "check the keys")
+	ends(wrong, urlOf(b), exitDenied, "check the keys")
 
 	b.with("ft1:x:5:h:somebody:orders").put("k", "x")
-	ends(b, b.url(), exitDenied, "foreign issuer", "fenceproxy s3 adopt 'orders' --issuer ", " --bucket "+b.bucket)
+	ends(b, urlOf(b), exitDenied, "foreign issuer", "fenceproxy s3 adopt 'orders' --issuer ", " --bucket "+b.bucket)
 	issuer := strings.TrimSpace(x.claiming(b, "s3://"+newPail(t).bucket, `echo "$FENCE_TOKEN" | cut -d: -f5`).ends(exitOK))
 	b.run("adopt", "orders", "--issuer", issuer, "--yes").want(t, exitOK)
-	x.claiming(b, b.url(), "true").ends(exitOK)
+	x.claiming(b, urlOf(b), "true").ends(exitOK)
 	// A lock service whose numbers went back, and that takes no floor.
 	b.with(fmt.Sprintf("ft1:x:%d:h:%s:orders", int64(1)<<40, issuer)).put("k", "x")
-	x.claiming(b, b.url(), "true").ends(exitDenied, "stale token", "the lock service hands out numbers", "fenceproxy s3 adopt 'orders' --issuer NEW")
+	x.claiming(b, urlOf(b), "true").ends(exitDenied, "stale token", "the lock service hands out numbers", "fenceproxy s3 adopt 'orders' --issuer NEW")
 }
 
 // Redis has lost its numbers, and its clock is behind: exec acquires above the
@@ -108,7 +108,7 @@ func testExecS3Heals(t *testing.T, x *theatre) {
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	b.with(fmt.Sprintf("ft1:x:%d:h:redis:orders", ahead)).put("k", "before")
 	lock := fmt.Sprintf("redis://%s?prefix=%s:", testenv.Redis(t).Addr(), locks.NewID())
-	a := x.at(b, "--lock", lock, "--resource", "orders", "--claim", b.url(), "--", "sh", "-c", `echo $FENCE_TOKEN; echo healed | "$FENCEPROXY" s3 put - k --bucket "$BUCKET" >/dev/null`)
+	a := x.at(b, "--lock", lock, "--resource", "orders", "--claim", urlOf(b), "--", "sh", "-c", `echo $FENCE_TOKEN; echo healed | "$FENCEPROXY" s3 put - k --bucket "$BUCKET" >/dev/null`)
 	token, err := guard.Parse(a.line())
 	if err != nil || token.Number != ahead+1 {
 		t.Errorf("token %+v, %v, want the number %d", token, err, ahead+1)

@@ -19,7 +19,8 @@ func TestHelpTexts(t *testing.T) {
 	for _, command := range []string{
 		"", "demo", "migrate", "migrate up", "migrate status", "migrate down",
 		"marks", "marks list", "marks show", "marks adopt", "exec", "serve", "version",
-		"doctor", "doctor s3", "doctor postgres", "doctor lock",
+		"doctor", "doctor s3", "doctor postgres", "doctor lock", "lock", "lock status", "lock rotate-issuer",
+		"s3", "s3 adopt", "s3 frame", "s3 get", "s3 ls", "s3 put", "s3 rebind", "s3 rm",
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

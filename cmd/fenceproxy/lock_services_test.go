@@ -164,13 +164,13 @@ func TestLockDenied(t *testing.T) {
 			t.Errorf("stderr has the password: %s", o.err)
 		}
 		if !strings.HasPrefix(at, "redis") {
-			run(t, "lock", "rotate-issuer", at, "--yes").denied(t)
+			denied(t, run(t, "lock", "rotate-issuer", at, "--yes"))
 		}
 	}
 }
 
 // denied wants the code alone: what is at risk may have been told before.
-func (o outcome) denied(t *testing.T) {
+func denied(t *testing.T, o outcome) {
 	t.Helper()
 	if o.code != exitDenied || o.out != "" {
 		t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", o.code, exitDenied, o.out, o.err)

@@ -5,14 +5,6 @@ import (
 	"testing"
 )
 
-func TestLockHelpTexts(t *testing.T) {
-	t.Parallel()
-	for _, command := range []string{"lock", "lock status", "lock rotate-issuer"} {
-		o := run(t, append(strings.Fields(command), "--help")...).want(t, exitOK)
-		golden(t, strings.ReplaceAll("fenceproxy "+command, " ", "-"), o.out)
-	}
-}
-
 func TestLockBadUsage(t *testing.T) {
 	t.Parallel()
 	const lock = "etcd://u:s3cret@h"

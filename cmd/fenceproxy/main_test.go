@@ -11,10 +11,19 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
-func TestMain(m *testing.M) {
+// commands are what the program has in the tests of a package.
+var commands []func(*program) *cobra.Command
+
+func TestMain(m *testing.M) { mainOf(m, all()...) }
+
+// mainOf runs the tests of a package; the program has these commands in them.
+func mainOf(m *testing.M, has ...func(*program) *cobra.Command) {
+	commands = has
 	flag.Parse()
 	// The test binary must never be taken for the program: a demo that starts
 	// it as a worker would run all tests again, demo included, without end.
@@ -56,7 +65,7 @@ func (i invocation) run(ctx context.Context) outcome {
 		terminal:   func() bool { return i.terminal },
 		colour:     func(*os.File) bool { return false },
 	}
-	code := p.run(ctx, i.args, all()...)
+	code := p.run(ctx, i.args, commands...)
 	return outcome{code, out.String(), err.String()}
 }
 

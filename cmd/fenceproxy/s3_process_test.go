@@ -49,8 +49,8 @@ type putting struct {
 	out, err bytes.Buffer
 }
 
-// start starts a put of key that reads size bytes from a pipe.
-func (b *pail) start(program, key string, size int64) *putting {
+// startPut starts a put of key that reads size bytes from a pipe.
+func startPut(b *pail, program, key string, size int64) *putting {
 	b.t.Helper()
 	p := &putting{cmd: exec.Command(program, "s3", "put", "-", key, "--bucket", b.bucket)}
 	p.cmd.Env = invocation{env: b.env}.environ()
@@ -105,7 +105,7 @@ func testS3PutKilled(t *testing.T, program string) {
 	before := b.stored("k")
 	const done = hugeParts / 2
 	held := b.link.Hold(about(s3link.UploadPart), done+1)
-	p := b.start(program, "k", hugeUpload)
+	p := startPut(b, program, "k", hugeUpload)
 	p.await(t, held)
 	must(t, p.cmd.Process.Kill())
 	if err := p.cmd.Wait(); err == nil {
@@ -116,12 +116,12 @@ func testS3PutKilled(t *testing.T, program string) {
 	}
 	b.holds("k", "old")
 
-	next := b.start(program, "k", 1) // with the same token, and without a wait
+	next := startPut(b, program, "k", 1) // with the same token, and without a wait
 	next.ends(t)
 	b.holds("k", "\x00")
 
 	client := b.server.Client(t)
-	core, store := minio.Core{Client: client}, b.uploader(client)
+	core, store := minio.Core{Client: client}, uploader(b, client)
 	left, err := core.ListMultipartUploads(t.Context(), b.bucket, "", "", "", "", 10)
 	must(t, err)
 	if len(left.Uploads) != 1 || left.Uploads[0].Key != "k" {
@@ -152,7 +152,7 @@ func testS3PutKilled(t *testing.T, program string) {
 	b.holds("k", "\x00")
 }
 
-func (b *pail) uploader(client *minio.Client) *s3store.Store {
+func uploader(b *pail, client *minio.Client) *s3store.Store {
 	b.t.Helper()
 	store, err := s3store.New(client, s3store.Config{Bucket: b.bucket})
 	must(b.t, err)
@@ -164,7 +164,7 @@ func (b *pail) uploader(client *minio.Client) *s3store.Store {
 func testS3PutMemory(t *testing.T, program string) {
 	b := newPail(t).under(33)
 	last := about(s3link.CompleteMultipartUpload)
-	if idle, large := b.memory(program, about(s3link.PutObject), 1), b.memory(program, last, hugeUpload); large-idle > uploadMemory {
+	if idle, large := putMemory(b, program, about(s3link.PutObject), 1), putMemory(b, program, last, hugeUpload); large-idle > uploadMemory {
 		t.Errorf("an upload of %d MiB takes %.1f MiB above the %.1f of a put of one byte", hugeUpload>>20, mebibytes(large-idle), mebibytes(idle))
 	} else {
 		t.Logf("peak of a put of one byte: %.1f MiB, of %d MiB: %.1f more", mebibytes(idle), hugeUpload>>20, mebibytes(large-idle))
@@ -176,13 +176,13 @@ func testS3PutMemory(t *testing.T, program string) {
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
-// memory is the peak of a process that puts size bytes, when it has sent the
+// putMemory is the peak of a process that puts size bytes, when it has sent the
 // last request that writes.
-func (b *pail) memory(program string, last func(s3link.Request) bool, size int64) int64 {
+func putMemory(b *pail, program string, last func(s3link.Request) bool, size int64) int64 {
 	b.t.Helper()
 	key := strconv.FormatInt(size, 10)
 	held := b.link.Hold(func(r s3link.Request) bool { return r.Key == key && last(r) }, 1)
-	p := b.start(program, key, size)
+	p := startPut(b, program, key, size)
 	p.await(b.t, held)
 	peak := p.peak(b.t)
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)

@@ -95,17 +95,6 @@ func (b *pail) holds(key, want string) {
 	}
 }
 
-func TestS3HelpTexts(t *testing.T) {
-	t.Parallel()
-	for _, command := range []string{"s3", "s3 adopt", "s3 frame", "s3 get", "s3 ls", "s3 put", "s3 rebind", "s3 rm"} {
-		o := run(t, append(strings.Fields(command), "--help")...).want(t, exitOK)
-		golden(t, strings.ReplaceAll("fenceproxy "+command, " ", "-"), o.out)
-		if strings.Contains(o.out, "\t") {
-			t.Errorf("tab in the help text of %s", command)
-		}
-	}
-}
-
 func TestS3BadUsage(t *testing.T) {
 	t.Parallel()
 	const bucket = " --bucket bucket"
