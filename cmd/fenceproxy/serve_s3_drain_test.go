@@ -16,7 +16,7 @@ import (
 func testServeS3Drain(t *testing.T, s *shop) {
 	p := s.serve(oneShop)
 	addr := p.addr("127.0.0.1:0")
-	busy := s.begin(p, addr, "k")
+	busy := begin(s, p, addr, "k")
 	p.signal(syscall.SIGTERM)
 	p.await(`"msg":"draining"`, `"requests":1`)
 	if status, text := p.get("/readyz"); status != 503 || !strings.Contains(text, "shutting down") {
@@ -40,7 +40,7 @@ func testServeS3Drain(t *testing.T, s *shop) {
 
 func testServeS3DrainCut(t *testing.T, s *shop) {
 	p := s.serve(oneShop)
-	busy := s.begin(p, p.addr("127.0.0.1:0"), "k")
+	busy := begin(s, p, p.addr("127.0.0.1:0"), "k")
 	p.signal(syscall.SIGTERM)
 	p.await("draining")
 	p.signal(syscall.SIGINT)
@@ -48,19 +48,19 @@ func testServeS3DrainCut(t *testing.T, s *shop) {
 	if code := busy.end(); code == "" {
 		t.Error("written")
 	}
-	s.absent("k")
+	absent(s, "k")
 }
 
 func testServeS3DrainOverdue(_ *testing.T, s *shop) {
 	p := s.serve("shutdown_timeout: 100ms\n" + oneShop)
-	s.begin(p, p.addr("127.0.0.1:0"), "k")
+	begin(s, p, p.addr("127.0.0.1:0"), "k")
 	p.signal(syscall.SIGTERM)
 	p.ends(1, "fenceproxy: sessions or requests did not end in time (shutdown_timeout 100ms): what was left was cut")
-	s.absent("k")
+	absent(s, "k")
 }
 
 // absent wants nothing at a key.
-func (s *shop) absent(key string) {
+func absent(s *shop, key string) {
 	s.t.Helper()
 	p := s.serve(oneShop)
 	_, code := s.customer(p.addr("127.0.0.1:0"), 0).get(key)
@@ -74,7 +74,7 @@ type slow struct {
 }
 
 // begin begins to write key, and returns when half of it is on its way.
-func (s *shop) begin(p *proxy, addr, key string) *slow {
+func begin(s *shop, p *proxy, addr, key string) *slow {
 	s.t.Helper()
 	const size = 4 << 20
 	read, body := io.Pipe()

@@ -17,7 +17,7 @@ import (
 func testServeS3Reload(_ *testing.T, s *shop) {
 	p := s.serve(oneShop)
 	addr := p.addr("127.0.0.1:0")
-	busy := s.begin(p, addr, "k")
+	busy := begin(s, p, addr, "k")
 	s.reload(p, strings.Replace(oneShop, "[{access_key: app,", "[{access_key: other,", 1)+"    header_timeout: 3s\n")
 	p.await("this takes effect at the next start", "s3[0].header_timeout")
 	s.refuses(s.customer(addr, 34).put("l", "one"), "InvalidAccessKeyId")
@@ -59,7 +59,7 @@ func testServeS3ReloadListeners(t *testing.T, s *shop) {
 	addr, other := p.addr("127.0.0.1:0"), p.addr("[::1]:0")
 	s.stores(s.customer(addr, 34).put("k", "one"))
 	database.exec(database.connect(database.via(other, 34)), "INSERT INTO orders VALUES (1)")
-	busy := s.begin(p, addr, "l")
+	busy := begin(s, p, addr, "l")
 
 	_, without, _ := strings.Cut(withPostgres, "postgres:")
 	s.reload(p, "admin: {listen: ':0'}\npostgres:"+without)
@@ -87,7 +87,7 @@ func testServeS3ReloadUpstream(t *testing.T, s *shop) {
 	link := testenv.NewLink(t, s.server.Endpoint(), testenv.LinkConfig{})
 	p := s.serve(oneShop)
 	addr := p.addr("127.0.0.1:0")
-	busy := s.begin(p, addr, "k")
+	busy := begin(s, p, addr, "k")
 	s.reload(p, strings.Replace(oneShop, "STORE", link.Addr(), 1))
 	p.await("no longer listening", `"another_upstream":true`)
 	s.stores(s.customer(addr, 34).put("l", "one"))
