@@ -8,6 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/demo"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/execute"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -24,9 +29,9 @@ func TestHelpTexts(t *testing.T) {
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			o := run(t, append(strings.Fields(command), "--help")...).want(t, exitOK)
-			golden(t, strings.ReplaceAll("fenceproxy "+command, " ", "-"), o.out)
-			for line := range strings.SplitSeq(o.out, "\n") {
+			o := clitest.Run(t, append(strings.Fields(command), "--help")...).Want(t, cli.ExitOK)
+			golden(t, strings.ReplaceAll("fenceproxy "+command, " ", "-"), o.Out)
+			for line := range strings.SplitSeq(o.Out, "\n") {
 				if strings.Contains(line, "\t") {
 					t.Errorf("tab in the help text: %q", line)
 				}
@@ -37,9 +42,9 @@ func TestHelpTexts(t *testing.T) {
 
 func TestHelpTopicExitCodes(t *testing.T) {
 	t.Parallel()
-	o := run(t, "help", "exit-codes").want(t, exitOK)
-	golden(t, "exit-codes", o.out)
-	if root := run(t, "--help"); !strings.Contains(root.out, "exit-codes") {
+	o := clitest.Run(t, "help", "exit-codes").Want(t, cli.ExitOK)
+	golden(t, "exit-codes", o.Out)
+	if root := clitest.Run(t, "--help"); !strings.Contains(root.Out, "exit-codes") {
 		t.Error("the topic is not mentioned in the help text of fenceproxy")
 	}
 }
@@ -63,9 +68,9 @@ func golden(t *testing.T, name, got string) {
 
 func TestHiddenCommandsStayHidden(t *testing.T) {
 	t.Parallel()
-	o := run(t, "--help")
-	for _, name := range []string{demoWorkerName, demoCleanerName, execWardenName} {
-		if strings.Contains(o.out, name) {
+	o := clitest.Run(t, "--help")
+	for _, name := range []string{demo.WorkerName, demo.CleanerName, execute.WardenName} {
+		if strings.Contains(o.Out, name) {
 			t.Errorf("%s is shown", name)
 		}
 	}
@@ -74,11 +79,11 @@ func TestHiddenCommandsStayHidden(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if o := run(t, "completion", shell).want(t, exitOK); len(o.out) < 1000 {
-			t.Errorf("completion for %s: %q", shell, o.out)
+		if o := clitest.Run(t, "completion", shell).Want(t, cli.ExitOK); len(o.Out) < 1000 {
+			t.Errorf("completion for %s: %q", shell, o.Out)
 		}
 	}
-	if o := run(t, "__complete", "mig").want(t, exitOK); !strings.Contains(o.out, "migrate") {
-		t.Errorf("mig is not completed:\n%s", o.out)
+	if o := clitest.Run(t, "__complete", "mig").Want(t, cli.ExitOK); !strings.Contains(o.Out, "migrate") {
+		t.Errorf("mig is not completed:\n%s", o.Out)
 	}
 }

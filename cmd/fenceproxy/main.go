@@ -10,60 +10,45 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/demo"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/doctor"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/execute"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/lock"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/marks"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/migrate"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/s3"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/serve"
 )
 
 func main() {
 	log.SetOutput(io.Discard) // net/http writes there what is in nobody's error: standard error is ours
-	p := program{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, environ: os.Environ, executable: os.Executable,
-		terminal: func() bool { return isTerminal(os.Stdin) },
-		colour: func(out *os.File) bool {
-			return isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	p := cli.Program{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Environ: os.Environ, Executable: os.Executable,
+		Terminal: func() bool { return cli.IsTerminal(os.Stdin) },
+		Colour: func(out *os.File) bool {
+			return cli.IsTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		},
 	}
-	ctx, in := untilSignal(context.Background())
-	p.signals = in
-	code := p.run(ctx, os.Args[1:], all()...)
-	in.close()
+	ctx, in := cli.UntilSignal(context.Background())
+	p.Signals = in
+	code := p.Run(ctx, os.Args[1:], commands()...)
+	in.Close()
 	os.Exit(code)
 }
 
-// program is what a run of fenceproxy has to do with the world. Nothing below
-// it looks at the process's own streams and environment.
-type program struct {
-	in  io.Reader
-	out io.Writer
-	err io.Writer
-	env func(string) string
-	// signals are those to this process, for commands that take them over.
-	signals *inbox
-	// environ is the whole environment, for programs that get it too.
-	environ func() []string
-	// executable is the path of this program, for processes that it starts.
-	executable func() (string, error)
-	// terminal says whether somebody can answer on in.
-	terminal func() bool
-	// colour says whether a stream is a terminal that shows colours.
-	colour func(*os.File) bool
-}
-
-// run runs one command line, whose commands are those given and what is here, tells what went wrong, and returns the exit code.
-func (p *program) run(ctx context.Context, args []string, commands ...func(*program) *cobra.Command) int {
-	root := p.root(commands)
-	root.SetArgs(args)
-	root.SetIn(p.in)
-	root.SetOut(p.out)
-	root.SetErr(p.err)
-	return p.tell(ctx, root.ExecuteContext(ctx))
-}
-
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// all are the commands with rooms of their own.
-func all() []func(*program) *cobra.Command {
-	return []func(*program) *cobra.Command{
-		(*program).demo, (*program).demoWorker, (*program).demoCleaner, (*program).doctor, (*program).exec, (*program).execWarden, (*program).lock,
-		(*program).migrate, (*program).marks, (*program).s3, (*program).serve,
+// commands are those that make up the program, some of them for processes that
+// it starts itself.
+func commands() []func(*cli.Program) *cobra.Command {
+	return []func(*cli.Program) *cobra.Command{
+		demo.Command, demo.Worker, demo.Cleaner,
+		doctor.Command,
+		execute.Command, execute.Warden,
+		lock.Command,
+		marks.Command,
+		migrate.Command,
+		s3.Command,
+		serve.Command,
 	}
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
 )
 
 // BenchmarkIdleSessions is what the process of serve takes for 5,000 sessions
@@ -26,17 +26,17 @@ func BenchmarkIdleSessions(b *testing.B) {
 	}
 	defer server.Close()
 	go pretendAll(server)
-	program := built(b)
+	program := clitest.Built(b)
 	for b.Loop() {
 		cmd := exec.Command(program, "serve", "--postgres-listen", "127.0.0.1:0", "--postgres-upstream", server.Addr().String(),
 			"--untokened", "allow", "--max-connections", strconv.Itoa(sessions))
 		addr := listening(b, cmd)
-		before := resident(b, cmd.Process.Pid)
+		before := clitest.Resident(b, cmd.Process.Pid)
 		conns := make([]net.Conn, 0, sessions)
 		for range sessions {
 			conns = append(conns, login(b, addr))
 		}
-		b.ReportMetric(resident(b, cmd.Process.Pid), "MiB")
+		b.ReportMetric(clitest.Resident(b, cmd.Process.Pid), "MiB")
 		b.ReportMetric(before, "MiB-without-sessions")
 		for _, conn := range conns {
 			conn.Close()
@@ -93,29 +93,6 @@ func login(tb testing.TB, addr string) net.Conn {
 			return conn
 		}
 	}
-}
-
-// resident is the resident memory of a process, in MiB.
-func resident(tb testing.TB, pid int) float64 { tb.Helper(); return memory(tb, pid, "VmRSS") }
-
-// peak is the most resident memory that a process has had at once, in MiB.
-func peak(tb testing.TB, pid int) float64 { tb.Helper(); return memory(tb, pid, "VmHWM") }
-
-func memory(tb testing.TB, pid int, field string) float64 {
-	tb.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(status), field+":")
-	if !found {
-		tb.Fatalf("no %s: it has ended\n%s", field, status)
-	}
-	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return kib / 1024
 }
 
 // pretendAll serves as a database without the fence, which answers what the

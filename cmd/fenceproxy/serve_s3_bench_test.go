@@ -22,6 +22,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
@@ -203,7 +204,7 @@ func BenchmarkS3Uploads(b *testing.B) {
 	for b.Loop() {
 		proxy := serveS3(b, server)
 		way := newS3Way(b, server, "fenceproxy", proxy.addr, s3BenchKey, s3BenchSecret, "ft1:x:33:h:i:orders")
-		before := resident(b, proxy.pid)
+		before := clitest.Resident(b, proxy.pid)
 		var all sync.WaitGroup
 		failed := make([]error, uploads)
 		gate := newGate(uploads)
@@ -216,7 +217,7 @@ func BenchmarkS3Uploads(b *testing.B) {
 		if err := errors.Join(failed...); err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(peak(b, proxy.pid), "MiB-peak")
+		b.ReportMetric(clitest.Peak(b, proxy.pid), "MiB-peak")
 		b.ReportMetric(before, "MiB-before")
 	}
 	b.ReportMetric(0, "ns/op")
@@ -280,7 +281,7 @@ func serveS3(b *testing.B, server *testenv.S3Server) s3Process {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(built(b), "serve", "--config", config)
+	cmd := exec.Command(clitest.Built(b), "serve", "--config", config)
 	s := s3Process{addr: listening(b, cmd), pid: cmd.Process.Pid}
 	b.Cleanup(func() {
 		_ = cmd.Process.Kill()

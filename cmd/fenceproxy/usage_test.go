@@ -3,9 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
-)
 
-const nowhere = "postgres://u:s3cret@127.0.0.1:1/d?connect_timeout=5"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/connect"
+)
 
 // Bad usage ends with 64 and one line that names the flaw and the help text,
 // whatever command it is.
@@ -24,7 +26,7 @@ func TestBadUsage(t *testing.T) {
 		{"migrate", "choose one of down, status, up; see 'fenceproxy migrate --help'"},
 		{"migrate sideways", `unknown command "sideways"`},
 		{"migrate up", "no database: give --postgres URL, or set DATABASE_URL"},
-		{"migrate up now --postgres " + nowhere, `takes no argument, got "now"`},
+		{"migrate up now --postgres " + clitest.Nowhere, `takes no argument, got "now"`},
 		{"migrate up --grant", "flag needs an argument"},
 		{"migrate status", "no database"},
 		{"migrate status --postgres mysql://u:s3cret@h/d", "--postgres is not the URL of a Postgres database"},
@@ -33,16 +35,16 @@ func TestBadUsage(t *testing.T) {
 		{"migrate down", "no database"},
 		{"marks", "choose one of adopt, list, show"},
 		{"marks list", "no database"},
-		{"marks list orders --postgres " + nowhere, "takes no argument"},
-		{"marks show --postgres " + nowhere, "wants one argument, RESOURCE, got 0"},
-		{"marks show a b --postgres " + nowhere, "got 2"},
-		{"marks show \x01 --postgres " + nowhere, "control character"},
-		{"marks show " + strings.Repeat("x", 256) + " --postgres " + nowhere, "longer than 255"},
-		{"marks adopt orders --postgres " + nowhere, "no issuer: give --issuer NEW"},
-		{"marks adopt orders --issuer a:b --postgres " + nowhere, "--issuer"},
-		{"marks adopt orders --issuer b --claim-wait -1s --postgres " + nowhere, "--claim-wait is below 0"},
-		{"marks adopt orders --issuer b --wait -1s --postgres " + nowhere, "--claim-wait is below 0"}, // as it was called
-		{"marks adopt orders --issuer b --wait soon --postgres " + nowhere, "invalid argument"},
+		{"marks list orders --postgres " + clitest.Nowhere, "takes no argument"},
+		{"marks show --postgres " + clitest.Nowhere, "wants one argument, RESOURCE, got 0"},
+		{"marks show a b --postgres " + clitest.Nowhere, "got 2"},
+		{"marks show \x01 --postgres " + clitest.Nowhere, "control character"},
+		{"marks show " + strings.Repeat("x", 256) + " --postgres " + clitest.Nowhere, "longer than 255"},
+		{"marks adopt orders --postgres " + clitest.Nowhere, "no issuer: give --issuer NEW"},
+		{"marks adopt orders --issuer a:b --postgres " + clitest.Nowhere, "--issuer"},
+		{"marks adopt orders --issuer b --claim-wait -1s --postgres " + clitest.Nowhere, "--claim-wait is below 0"},
+		{"marks adopt orders --issuer b --wait -1s --postgres " + clitest.Nowhere, "--claim-wait is below 0"}, // as it was called
+		{"marks adopt orders --issuer b --wait soon --postgres " + clitest.Nowhere, "invalid argument"},
 		{"demo --etcd localhost", `--etcd "localhost" is not host:port`},
 		{"demo --lease-ttl 1s", "--lease-ttl 1s is not between 2s and 10s"},
 		{"demo --lease-ttl 2500ms", "in whole seconds"},
@@ -53,12 +55,12 @@ func TestBadUsage(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
-			o := run(t, strings.Fields(c.args)...).want(t, exitUsage, c.says, "; see 'fenceproxy")
-			if o.out != "" {
-				t.Errorf("stdout: %s", o.out)
+			o := clitest.Run(t, strings.Fields(c.args)...).Want(t, cli.ExitUsage, c.says, "; see 'fenceproxy")
+			if o.Out != "" {
+				t.Errorf("stdout: %s", o.Out)
 			}
-			if strings.Contains(o.err, "cret") {
-				t.Errorf("stderr has the password: %s", o.err)
+			if strings.Contains(o.Err, "cret") {
+				t.Errorf("stderr has the password: %s", o.Err)
 			}
 		})
 	}
@@ -66,10 +68,10 @@ func TestBadUsage(t *testing.T) {
 
 func TestDatabaseURLOfTheEnvironment(t *testing.T) {
 	t.Parallel()
-	i := invocation{args: []string{"marks", "list"}, env: map[string]string{postgresEnv: "mysql://u:s3cret@h/d"}}
-	i.run(t.Context()).want(t, exitUsage, "DATABASE_URL is not the URL")
-	i.args = append(i.args, "--postgres", nowhere) // the flag goes first
-	i.run(t.Context()).want(t, exitUnreachable, "127.0.0.1:1")
+	i := clitest.Invocation{Args: []string{"marks", "list"}, Env: map[string]string{connect.DatabaseEnv: "mysql://u:s3cret@h/d"}}
+	i.Run(t.Context()).Want(t, cli.ExitUsage, "DATABASE_URL is not the URL")
+	i.Args = append(i.Args, "--postgres", clitest.Nowhere) // the flag goes first
+	i.Run(t.Context()).Want(t, cli.ExitUnreachable, "127.0.0.1:1")
 }
 
 func TestUnreachable(t *testing.T) {
@@ -80,30 +82,11 @@ func TestUnreachable(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			o := run(t, append(strings.Fields(args), "--postgres", nowhere)...)
-			o.want(t, exitUnreachable, "cannot reach Postgres at 127.0.0.1:1: connection refused", "check the URL")
-			if strings.Contains(o.err, "s3cret") {
-				t.Errorf("stderr has the password: %s", o.err)
+			o := clitest.Run(t, append(strings.Fields(args), "--postgres", clitest.Nowhere)...)
+			o.Want(t, cli.ExitUnreachable, "cannot reach Postgres at 127.0.0.1:1: connection refused", "check the URL")
+			if strings.Contains(o.Err, "s3cret") {
+				t.Errorf("stderr has the password: %s", o.Err)
 			}
 		})
-	}
-}
-
-func TestRedact(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"dial postgres://u:s3cret@h/d: no":             "dial postgres://u:xxxxx@h/d: no",
-		"postgres://u:s3:cr@et@h/d":                    "postgres://u:xxxxx@h/d",
-		"postgresql://:s3cret@h":                       "postgresql://:xxxxx@h",
-		"host=h password=s3cret user=u":                "host=h password=xxxxx user=u",
-		`host=h password='s3 cr\'et' user=u`:           "host=h password=xxxxx user=u",
-		"postgres://h/d?user=u&password=s3cret&port=1": "postgres://h/d?user=u&password=xxxxx&port=1",
-		"sslpassword = s3cret":                         "sslpassword = xxxxx",
-		"postgres://h:5432/d and u@h":                  "postgres://h:5432/d and u@h",
-		`password authentication failed for user "u"`:  `password authentication failed for user "u"`,
-	} {
-		if got := redact(text); got != want {
-			t.Errorf("redact(%q) = %q, want %q", text, got, want)
-		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
 	"github.com/fenceproxy/fenceproxy/migrations"
 )
 
@@ -16,15 +18,15 @@ func TestVersion(t *testing.T) {
 		Platform string `json:"platform"`
 		Schema   int    `json:"schema"`
 	}
-	decode(t, run(t, "version", "--json").want(t, exitOK).out, &v)
+	clitest.Decode(t, clitest.Run(t, "version", "--json").Want(t, cli.ExitOK).Out, &v)
 	if v.Version == "" || v.Go != runtime.Version() || v.Platform != runtime.GOOS+"/"+runtime.GOARCH || v.Schema != migrations.Version {
 		t.Errorf("version: %+v", v)
 	}
-	o := run(t, "version").want(t, exitOK)
-	if !strings.HasPrefix(o.out, "fenceproxy "+v.Version+" (go") {
-		t.Errorf("version: %s", o.out)
+	o := clitest.Run(t, "version").Want(t, cli.ExitOK)
+	if !strings.HasPrefix(o.Out, "fenceproxy "+v.Version+" (go") {
+		t.Errorf("version: %s", o.Out)
 	}
-	if flag := run(t, "--version").want(t, exitOK); flag.out != o.out {
-		t.Errorf("--version: %s", flag.out)
+	if flag := clitest.Run(t, "--version").Want(t, cli.ExitOK); flag.Out != o.Out {
+		t.Errorf("--version: %s", flag.Out)
 	}
 }

@@ -1,0 +1,10 @@
+package demo
+
+import (
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/migrate"
+)
+
+func TestMain(m *testing.M) { clitest.Main(m, Command, Worker, Cleaner, migrate.Command) }

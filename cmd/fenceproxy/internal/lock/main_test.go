@@ -1,0 +1,11 @@
+package lock
+
+import (
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/marks"
+	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/migrate"
+)
+
+func TestMain(m *testing.M) { clitest.Main(m, Command, marks.Command, migrate.Command) }
