@@ -13,22 +13,6 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
-// FinalError is how exec ended after the program had started: a signal to this
-// process, which was the program's, does not change that.
-type FinalError struct {
-	Code int
-	Err  error // nil if there is nothing to say: the code is the program's own
-}
-
-func (e *FinalError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("exit code %d", e.Code)
-	}
-	return e.Err.Error()
-}
-
-func (e *FinalError) Unwrap() error { return e.Err }
-
 // Exit codes. Those above 1 are of sysexits.h, except those of shells.
 const (
 	ExitOK          = 0
@@ -94,8 +78,29 @@ type CodedError struct {
 	err  error
 }
 
+// Error is that of the error that has the code.
 func (e *CodedError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error that has the code.
 func (e *CodedError) Unwrap() error { return e.err }
+
+// FinalError is how a command ended: a signal to this process does not change
+// that. One to exec, say, was its program's.
+type FinalError struct {
+	Code int
+	Err  error // nil if there is nothing to say: the code is the program's own
+}
+
+// Error is what is to say; where there is nothing, the code.
+func (e *FinalError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *FinalError) Unwrap() error { return e.Err }
 
 // Usage is the error of a command line that makes no sense.
 func Usage(cmd *cobra.Command, format string, args ...any) error {

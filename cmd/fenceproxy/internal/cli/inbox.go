@@ -12,6 +12,7 @@ import (
 // SignalError is the cause of a context that a signal ended.
 type SignalError struct{ Signal syscall.Signal }
 
+// Error names the signal.
 func (e SignalError) Error() string { return "stopped by " + unix.SignalName(e.Signal) }
 
 // Inbox is where signals arrive while this process runs. They end a context,
@@ -65,6 +66,7 @@ func (in *Inbox) GiveBack() {
 	go in.read(in.quit, in.ended)
 }
 
+// Close ends the inbox and its context: signals do again what they do by themselves.
 func (in *Inbox) Close() {
 	in.Take()
 	signal.Stop(in.arrived)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// JSONFlag adds --json to a command.
 func JSONFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "print JSON")
 }
@@ -45,6 +46,7 @@ func Shown(text string) string {
 	return text
 }
 
+// YesFlag adds --yes to a command.
 func YesFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().BoolP("yes", "y", false, "don't ask")
 }

@@ -30,7 +30,8 @@ type Program struct {
 	Colour func(*os.File) bool
 }
 
-// Run runs one command line, whose commands are those given and what is here, tells what went wrong, and returns the exit code.
+// Run runs one command line, of a program with these commands and those of this
+// package, tells what went wrong, and returns the exit code.
 func (p *Program) Run(ctx context.Context, args []string, commands ...func(*Program) *cobra.Command) int {
 	root := p.root(commands)
 	root.SetArgs(args)
@@ -40,4 +41,5 @@ func (p *Program) Run(ctx context.Context, args []string, commands ...func(*Prog
 	return p.Tell(ctx, root.ExecuteContext(ctx))
 }
 
+// IsTerminal reports whether a file is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -42,6 +42,7 @@ func (p *Program) printVersion(asJSON bool) error {
 	return err
 }
 
+// ProgramVersion is that of the module that this program was built from.
 func ProgramVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version

@@ -11,10 +11,12 @@ import (
 	"github.com/fenceproxy/fenceproxy/locks"
 )
 
+// ZooKeeperURL is that of a lock service in ZooKeeper, with locks of this test only.
 func ZooKeeperURL(t *testing.T) string {
 	return fmt.Sprintf("zk://u:s3cret@%s/test-%s", testenv.ZooKeeper(t).Addr(), locks.NewID())
 }
 
+// Execute runs statements in a session of their own.
 func Execute(t *testing.T, url string, statements ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -37,6 +39,7 @@ func Install(t *testing.T, s *testenv.PostgresServer) string {
 	return url
 }
 
+// DatabaseOf is the name of the database in a URL.
 func DatabaseOf(t *testing.T, url string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)

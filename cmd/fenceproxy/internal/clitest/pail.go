@@ -18,10 +18,11 @@ type Pail struct {
 	T      *testing.T
 	Server *testenv.S3Server
 	Bucket string
-	Link   *testenv.S3Link
+	Link   *testenv.S3Link // between the two
 	Env    map[string]string
 }
 
+// NewPail makes a bucket, behind a link.
 func NewPail(t *testing.T) *Pail {
 	t.Helper()
 	s := testenv.S3(t)
@@ -46,6 +47,7 @@ func (b *Pail) With(token string) *Pail {
 	return &c
 }
 
+// Run runs a command of s3 on it.
 func (b *Pail) Run(args ...string) Outcome { return b.Feed("", args...) }
 
 // Feed is run with standard input.
@@ -54,6 +56,7 @@ func (b *Pail) Feed(in string, args ...string) Outcome {
 	return Invocation{Args: append([]string{"s3"}, append(args, "--bucket", b.Bucket)...), Env: b.Env, In: in}.Run(b.T.Context())
 }
 
+// Put writes an object under the token in the environment.
 func (b *Pail) Put(key, value string) {
 	b.T.Helper()
 	b.Feed(value, "put", "-", key).Want(b.T, cli.ExitOK)
@@ -79,6 +82,7 @@ func (b *Pail) Stored(key string) string {
 	return data.String()
 }
 
+// Holds wants an object to hold something.
 func (b *Pail) Holds(key, want string) {
 	b.T.Helper()
 	if o := b.Run("get", key, "-", "--no-token").Want(b.T, cli.ExitOK); o.Out != want {

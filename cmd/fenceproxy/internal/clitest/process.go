@@ -88,6 +88,7 @@ func Eventually(t *testing.T, what func() []string) {
 	}
 }
 
+// CheckGone wants nothing to be left behind.
 func CheckGone(t *testing.T, left []string) {
 	t.Helper()
 	if len(left) > 0 {

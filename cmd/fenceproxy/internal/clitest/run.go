@@ -20,12 +20,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
-func Must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// Nowhere is the URL of a database that does not answer.
+const Nowhere = "postgres://u:s3cret@127.0.0.1:1/d?connect_timeout=5"
 
 // commands are what the program has in the tests of a package.
 var commands []func(*cli.Program) *cobra.Command
@@ -63,6 +59,7 @@ type Invocation struct {
 	Terminal bool // somebody sits at in
 }
 
+// Run runs the program.
 func (i Invocation) Run(ctx context.Context) Outcome {
 	var out, err bytes.Buffer
 	p := cli.Program{
@@ -78,6 +75,7 @@ func (i Invocation) Run(ctx context.Context) Outcome {
 	return Outcome{code, out.String(), err.String()}
 }
 
+// Environ is Env as a process has it.
 func (i Invocation) Environ() []string {
 	var all []string
 	for name, value := range i.Env {
@@ -86,6 +84,7 @@ func (i Invocation) Environ() []string {
 	return all
 }
 
+// Run runs the program with an empty environment.
 func Run(t *testing.T, args ...string) Outcome {
 	t.Helper()
 	return Invocation{Args: args}.Run(t.Context())
@@ -111,6 +110,7 @@ func (o Outcome) Want(t *testing.T, code int, words ...string) Outcome {
 	return o
 }
 
+// Decode reads the one line of JSON that a command printed; into has all its keys.
 func Decode(t *testing.T, text string, into any) {
 	t.Helper()
 	if strings.Count(text, "\n") != 1 {
@@ -123,6 +123,7 @@ func Decode(t *testing.T, text string, into any) {
 	}
 }
 
+// Text is what a file has.
 func Text(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -132,4 +133,10 @@ func Text(t *testing.T, path string) string {
 	return string(content)
 }
 
-const Nowhere = "postgres://u:s3cret@127.0.0.1:1/d?connect_timeout=5"
+// Must ends the test on an error.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

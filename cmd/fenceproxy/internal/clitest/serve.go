@@ -14,13 +14,16 @@ import (
 	"time"
 )
 
+// JSONLog is the part of a configuration that makes a Proxy's log readable here.
 const JSONLog = "log: {format: json, level: debug}\n"
 
 // Proxy is a run of serve.
 type Proxy struct {
-	t    *testing.T
-	cmd  *exec.Cmd
+	// Done is closed when it has ended.
 	Done chan struct{}
+
+	t   *testing.T
+	cmd *exec.Cmd
 
 	mu    sync.Mutex
 	lines []string // of standard error
@@ -63,6 +66,7 @@ func StartServe(t *testing.T, program string, env []string, args ...string) *Pro
 	return p
 }
 
+// Log is all of it so far.
 func (p *Proxy) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +82,7 @@ func (p *Proxy) Await(words ...string) {
 	p.awaitFrom(seen, words)
 }
 
-// awaitFrom is await of a line that is not among the first ones; it returns it.
+// awaitFrom is Await of a line that is not among the first ones; it returns it.
 func (p *Proxy) awaitFrom(seen int, words []string) string {
 	p.t.Helper()
 	deadline := time.After(time.Minute)
@@ -130,6 +134,7 @@ func (p *Proxy) Addr(listen string) string {
 	return line.Address + line.Admin
 }
 
+// Signal sends it a signal.
 func (p *Proxy) Signal(s os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {

@@ -25,6 +25,7 @@ type Shop struct {
 	Dir     string
 }
 
+// NewShop makes a bucket for a program from Built.
 func NewShop(t *testing.T, program string) *Shop {
 	t.Helper()
 	server := testenv.S3(t)
@@ -57,26 +58,30 @@ func (s *Shop) Serve(text string) *Proxy {
 	return p
 }
 
+// Reload has a proxy read another configuration.
 func (s *Shop) Reload(p *Proxy, text string) {
 	s.T.Helper()
 	s.File(JSONLog + text)
 	p.Reload()
 }
 
-// customer is a client of the proxy, with a token of orders if number is not 0.
-type customer struct {
+// Customer is a client of the proxy, with a token of orders if number is not 0.
+type Customer struct {
 	*minio.Core
 
-	t      *testing.T
 	Bucket string
+
+	t *testing.T
 }
 
-func (s *Shop) Customer(addr string, number int) *customer {
+// Customer is a client with the keys of OneShop.
+func (s *Shop) Customer(addr string, number int) *Customer {
 	s.T.Helper()
 	return s.CustomerOf(addr, "app", "s3cret-of-the-app", number, nil)
 }
 
-func (s *Shop) CustomerOf(addr, access, secret string, number int, transport *http.Transport) *customer {
+// CustomerOf is a client with keys of its own, over a transport, nil for plain HTTP.
+func (s *Shop) CustomerOf(addr, access, secret string, number int, transport *http.Transport) *Customer {
 	s.T.Helper()
 	token := ""
 	if number > 0 {
@@ -91,18 +96,18 @@ func (s *Shop) CustomerOf(addr, access, secret string, number int, transport *ht
 	}
 	core, err := minio.NewCore(addr, o)
 	Must(s.T, err)
-	return &customer{core, s.T, s.Bucket}
+	return &Customer{Core: core, Bucket: s.Bucket, t: s.T}
 }
 
 // Put writes key, and returns the code of its refusal, "" if there is none.
-func (c *customer) Put(key, value string) string {
+func (c *Customer) Put(key, value string) string {
 	c.t.Helper()
 	_, err := c.PutObject(c.t.Context(), c.Bucket, key, strings.NewReader(value), int64(len(value)), "", "", minio.PutObjectOptions{DisableContentSha256: true})
 	return S3Code(err)
 }
 
 // Get reads key; what it holds is "" if that is refused.
-func (c *customer) Get(key string) (value, code string) {
+func (c *Customer) Get(key string) (value, code string) {
 	c.t.Helper()
 	body, _, _, err := c.GetObject(c.t.Context(), c.Bucket, key, minio.GetObjectOptions{})
 	if err != nil {

@@ -43,9 +43,10 @@ type Bucket struct {
 	Transport *http.Transport
 }
 
+// Close closes the connections that idle.
 func (b *Bucket) Close() { b.Transport.CloseIdleConnections() }
 
-// BucketOf reads the flags of s3Flags and the environment. It asks nobody. The
+// BucketOf reads the flags of BucketFlags and the environment. It asks nobody. The
 // client tries nothing twice.
 func BucketOf(cmd *cobra.Command, env func(string) string) (*Bucket, error) {
 	name, _ := cmd.Flags().GetString("bucket") // the flag is there, like the others
@@ -61,9 +62,9 @@ func BucketOf(cmd *cobra.Command, env func(string) string) (*Bucket, error) {
 	return b, nil
 }
 
-// OpenBucket makes the client of a bucket. What says the flags of s3Flags, or other
-// things with their names, do not say, the environment does. The error is about
-// the settings.
+// OpenBucket makes the client of a bucket. What says, for
+// each setting of BucketFlags by its name, leaves open, the environment says. The
+// error is about the settings.
 func OpenBucket(bucket string, env func(string) string, says func(setting string) (text, source string)) (*Bucket, error) {
 	given := func(setting string, variables ...string) (text, source string) {
 		if text, source = says(setting); text != "" {

@@ -82,6 +82,8 @@ func Database(ctx context.Context, cmd *cobra.Command, env func(string) string) 
 	return conn, nil
 }
 
+// Installed makes sure that fence is installed in a database, in a version that
+// has what this program calls.
 func Installed(ctx context.Context, conn *pgx.Conn) error {
 	var exists bool
 	if err := conn.QueryRow(ctx, "SELECT to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
@@ -97,6 +99,8 @@ func Installed(ctx context.Context, conn *pgx.Conn) error {
 	return CheckVersion(version, NeededVersion)
 }
 
+// CheckVersion makes sure that fence is there, version 0 being none, and not older
+// than needed.
 func CheckVersion(version, needed int) error {
 	switch {
 	case version == 0:

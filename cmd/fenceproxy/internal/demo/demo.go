@@ -26,11 +26,11 @@ const (
 func Command(p *cli.Program) *cobra.Command { return (&program{p}).demo() }
 
 // Worker is a process that demo starts. It is not for use by hand.
-func Worker(p *cli.Program) *cobra.Command { return (&program{p}).demoWorker() }
+func Worker(p *cli.Program) *cobra.Command { return (&program{p}).worker() }
 
 // Cleaner is the process that clears up behind a demo that was killed. It is not
 // for use by hand.
-func Cleaner(p *cli.Program) *cobra.Command { return (&program{p}).demoCleaner() }
+func Cleaner(p *cli.Program) *cobra.Command { return (&program{p}).cleaner() }
 
 // program is the run of fenceproxy that the command demo is part of.
 type program struct{ *cli.Program }
@@ -70,7 +70,7 @@ write was applied unfenced and refused fenced, and the fenced ledger is right.`,
 	ttl := cmd.Flags().Duration("lease-ttl", 3*time.Second, fmt.Sprintf("how long a lease holds, %v to %v", demo.MinTTL, demo.MaxTTL))
 	asJSON := cli.JSONFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		config, err := p.demoConfig(cmd, *etcd, *ttl)
+		config, err := p.config(cmd, *etcd, *ttl)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ write was applied unfenced and refused fenced, and the fenced ledger is right.`,
 	return cmd
 }
 
-func (p *program) demoConfig(cmd *cobra.Command, etcd string, ttl time.Duration) (demo.Config, error) {
+func (p *program) config(cmd *cobra.Command, etcd string, ttl time.Duration) (demo.Config, error) {
 	c := demo.Config{Etcd: etcd, TTL: ttl, WorkerArgs: []string{WorkerName}, CleanUpArgs: []string{CleanerName}}
 	if etcd != "" {
 		if host, port, err := net.SplitHostPort(etcd); err != nil || host == "" || port == "" {
@@ -118,8 +118,8 @@ func (p *program) timeline(out io.Writer) *demo.Timeline {
 	return demo.NewTimeline(out, ok && p.Colour(file), ok && cli.IsTerminal(file))
 }
 
-// demoWorker is what the demo runs twice.
-func (p *program) demoWorker() *cobra.Command {
+// worker is what the demo runs twice.
+func (p *program) worker() *cobra.Command {
 	return &cobra.Command{
 		Use:    WorkerName,
 		Hidden: true,
@@ -128,8 +128,8 @@ func (p *program) demoWorker() *cobra.Command {
 	}
 }
 
-// demoCleaner is what outlives the demo.
-func (p *program) demoCleaner() *cobra.Command {
+// cleaner is what outlives the demo.
+func (p *program) cleaner() *cobra.Command {
 	return &cobra.Command{
 		Use:    CleanerName,
 		Hidden: true,

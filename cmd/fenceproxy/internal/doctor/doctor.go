@@ -21,5 +21,5 @@ func (p *program) doctor() *cobra.Command {
 		Long: `Looks at a part of the system and says what the fence can rely on there, what is
 missing, and what to do about it. Exits with 78 if something is wrong that no
 fence can do without; warnings do not count.`,
-	}, p.doctorLock(), p.doctorPostgres(), p.doctorS3())
+	}, p.lock(), p.postgres(), p.s3())
 }

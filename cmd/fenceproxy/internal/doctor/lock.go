@@ -15,11 +15,11 @@ import (
 	"github.com/fenceproxy/fenceproxy/locks"
 )
 
-// doctorLimit is how long a lock service may take to answer everything that a
+// examinationLimit is how long a lock service may take to answer everything that a
 // doctor asks: of each server, also of those that do not answer.
-const doctorLimit = 30 * time.Second
+const examinationLimit = 30 * time.Second
 
-func (p *program) doctorLock() *cobra.Command {
+func (p *program) lock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock",
 		Short: "Look at a lock service: is it there, may it forget, what TTL does it give",
@@ -91,7 +91,7 @@ func examineLock(ctx context.Context, target *lockurl.Target, ttl time.Duration)
 		return nil, err
 	}
 	d := &lockDoctor{findings: f, target: target, ttl: ttl}
-	limited, cancel := context.WithTimeout(ctx, doctorLimit)
+	limited, cancel := context.WithTimeout(ctx, examinationLimit)
 	defer cancel()
 	switch target.Product() {
 	case "etcd":

@@ -21,7 +21,7 @@ const (
 	newestPostgres = 18
 )
 
-func (p *program) doctorPostgres() *cobra.Command {
+func (p *program) postgres() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "postgres",
 		Short: "Look at a database: schema, roles, settings, and what is in between",

@@ -14,7 +14,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/stores/s3/probe"
 )
 
-func (p *program) doctorS3() *cobra.Command {
+func (p *program) s3() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "s3",
 		Short: "Try out which conditions an S3 store honours",
@@ -59,12 +59,12 @@ With --json:
 			return err
 		}
 		defer bucket.Close()
-		return p.runDoctorS3(cmd.Context(), bucket, *rounds, *asJSON)
+		return p.runS3(cmd.Context(), bucket, *rounds, *asJSON)
 	}
 	return cmd
 }
 
-func (p *program) runDoctorS3(ctx context.Context, bucket *connect.Bucket, rounds int, asJSON bool) error {
+func (p *program) runS3(ctx context.Context, bucket *connect.Bucket, rounds int, asJSON bool) error {
 	report, err := probe.Run(ctx, bucket.Client, probe.Config{Bucket: bucket.Name, Rounds: rounds, Transport: bucket.Transport})
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -121,7 +121,7 @@ type bucketClaim struct{ *connect.Bucket }
 var _ claimTarget = bucketClaim{}
 
 // bucketClaim reads s3://BUCKET?endpoint=URL, whose parameters are named as the
-// flags of s3Flags are. The error does not repeat the text.
+// flags of connect.BucketFlags are. The error does not repeat the text.
 func (p *program) bucketClaim(text string) (bucketClaim, error) {
 	none := bucketClaim{}
 	u, err := url.Parse(text)

@@ -37,7 +37,7 @@ func Command(p *cli.Program) *cobra.Command { return (&program{p}).exec() }
 
 // Warden is the process that exec starts beside its program: it ends what is
 // left of it when exec is gone. It is not for use by hand.
-func Warden(p *cli.Program) *cobra.Command { return (&program{p}).execWarden() }
+func Warden(p *cli.Program) *cobra.Command { return (&program{p}).warden() }
 
 // program is the run of fenceproxy that the command exec is part of.
 type program struct{ *cli.Program }
@@ -46,8 +46,8 @@ func (p *program) exec() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "exec --lock URL --resource NAME [flags] -- COMMAND [ARGUMENT]...",
 		Short:   "Run any program under a lock, its clients carrying the token",
-		Long:    execLong,
-		Example: execExample,
+		Long:    longHelp,
+		Example: examples,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the command's name is the command's
@@ -129,7 +129,7 @@ func cannotRun(name string, err error) error {
 // WardenName is the command that exec runs between itself and the program.
 const WardenName = "exec-warden"
 
-func (p *program) execWarden() *cobra.Command {
+func (p *program) warden() *cobra.Command {
 	return &cobra.Command{
 		Use:                WardenName,
 		Hidden:             true,

@@ -1,6 +1,6 @@
 package execute
 
-const execLong = `Waits for a lock, runs a program while it holds it, and releases it when the
+const longHelp = `Waits for a lock, runs a program while it holds it, and releases it when the
 program and all that it started have ended. Clients in the program carry the
 fencing token without knowing of it:
 
@@ -85,7 +85,7 @@ the lease was lost, 69 if the lock service does not answer. See 'fenceproxy help
 exit-codes'. Of what exec itself has to say, the last line of standard error
 begins with "fenceproxy: ".`
 
-const execExample = `  export FENCE_LOCK=etcd://etcd1:2379,etcd2:2379,etcd3:2379
+const examples = `  export FENCE_LOCK=etcd://etcd1:2379,etcd2:2379,etcd3:2379
   DB=postgres://app@db.example/app
   fenceproxy exec --resource orders --claim $DB -- psql $DB -f nightly.sql
   fenceproxy exec --resource orders --claim $DB --wait 30s -- pgbench -n -f load.sql $DB

@@ -28,7 +28,7 @@ func (p *program) lock() *cobra.Command {
 another issuer when it was restored or built anew. Its URL, --lock, reads as that
 of exec: see 'fenceproxy exec --help'. Without one it is the environment's
 ` + connect.LockEnv + `, which ps does not show.`,
-	}, p.lockStatus(), p.lockRotate())
+	}, p.status(), p.rotate())
 }
 
 // shownID is an id of a lock service in a table. Others may have written it.

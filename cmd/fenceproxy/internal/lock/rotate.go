@@ -24,7 +24,7 @@ from.
  - All locks below the path of the URL are concerned.
  - It cannot be undone. An issuer that a resource has had before cannot come back.`
 
-func (p *program) lockRotate() *cobra.Command {
+func (p *program) rotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-issuer",
 		Short: "Give a restored or rebuilt lock service another issuer",
@@ -61,13 +61,13 @@ With --json ("before" is "" if there was none):
 					"give everyone another issuer= in the URL and have resources adopt that; "+
 					"its numbers rise by its clock and survive restore and failover without")
 			}
-			return p.rotate(cmd, target, keeps, *yes, *asJSON)
+			return p.runRotate(cmd, target, keeps, *yes, *asJSON)
 		})
 	}
 	return cmd
 }
 
-func (p *program) rotate(cmd *cobra.Command, target *lockurl.Target, locker locks.IssuerLocker, yes, asJSON bool) error {
+func (p *program) runRotate(cmd *cobra.Command, target *lockurl.Target, locker locks.IssuerLocker, yes, asJSON bool) error {
 	ctx := cmd.Context()
 	before, err := connect.Ask(ctx, target, locker.Issuer)
 	if err != nil {

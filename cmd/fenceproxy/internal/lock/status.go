@@ -15,7 +15,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/locks"
 )
 
-func (p *program) lockStatus() *cobra.Command {
+func (p *program) status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show who holds a lock and who waits for it",
@@ -59,12 +59,12 @@ number and token are null where they are not known):
 		if err := guard.ValidateResource(name); err != nil {
 			return cli.Usage(cmd, "%v", err)
 		}
-		return p.runLockStatus(cmd.Context(), target, name, *asJSON)
+		return p.runStatus(cmd.Context(), target, name, *asJSON)
 	}
 	return cmd
 }
 
-func (p *program) runLockStatus(ctx context.Context, target *lockurl.Target, name string, asJSON bool) error {
+func (p *program) runStatus(ctx context.Context, target *lockurl.Target, name string, asJSON bool) error {
 	return connect.WithLockService(ctx, target, func(locker locks.Locker) error {
 		knows, ok := locker.(locks.StatusLocker)
 		if !ok {

@@ -21,7 +21,7 @@ const AdoptRisk = `Adoption makes the numbers of a resource start again under an
  - It cannot be undone. An issuer that the resource has had before cannot come
    back: give the lock service a new one first (lock rotate-issuer).`
 
-func (p *program) marksAdopt() *cobra.Command {
+func (p *program) adopt() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt RESOURCE --issuer NEW",
 		Short: "Hand a resource to another issuer, whose numbers start again",

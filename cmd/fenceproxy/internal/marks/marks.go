@@ -30,7 +30,7 @@ func (p *program) marks() *cobra.Command {
 		Long: `A mark is what a resource remembers: the highest token of a writer that it has
 seen with its holder, the highest of a reader, and the issuer that the numbers
 come from. Lower tokens, and tokens of other issuers, are refused.`,
-	}, p.marksList(), p.marksShow(), p.marksAdopt())
+	}, p.list(), p.show(), p.adopt())
 }
 
 // mark is a row of fence.marks. The numbers are strings in JSON: they may be
@@ -53,7 +53,7 @@ func scanMark(row pgx.CollectableRow) (mark, error) {
 	return m, err
 }
 
-func (p *program) marksList() *cobra.Command {
+func (p *program) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the marks of all resources",
@@ -158,7 +158,7 @@ type resource struct {
 	Adoptions []adoption `json:"adoptions"`
 }
 
-func (p *program) marksShow() *cobra.Command {
+func (p *program) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show RESOURCE",
 		Short: "Show a resource's mark, who blocks a claim, and its adoptions",

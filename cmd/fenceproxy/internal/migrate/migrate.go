@@ -29,10 +29,10 @@ func (p *program) migrate() *cobra.Command {
 		Long: `The fence is the schema "fence" of a PostgreSQL 14-18 database: what each
 resource remembers, the functions that claim and check, the triggers of
 protected tables. Applications get by with what migrate up --grant gives them.`,
-	}, p.migrateUp(), p.migrateStatus(), p.migrateDown())
+	}, p.up(), p.status(), p.down())
 }
 
-func (p *program) migrateUp() *cobra.Command {
+func (p *program) up() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Install the schema fence, or bring it to this program's version",
@@ -63,7 +63,7 @@ With --json the steps are one document:
 		if err != nil {
 			return err
 		}
-		return p.runMigrateUp(cmd.Context(), url, *roles, *asJSON)
+		return p.runUp(cmd.Context(), url, *roles, *asJSON)
 	}
 	return cmd
 }
@@ -76,7 +76,7 @@ type stepJSON struct {
 	Notices      []string `json:"notices"`
 }
 
-func (p *program) runMigrateUp(ctx context.Context, url string, roles []string, asJSON bool) error {
+func (p *program) runUp(ctx context.Context, url string, roles []string, asJSON bool) error {
 	applied := []stepJSON{}
 	err := migrations.Up(ctx, url, migrations.Config{Grant: roles, Progress: func(s migrations.Step) {
 		applied = append(applied, step(s))
@@ -161,7 +161,7 @@ func explainMigration(ctx context.Context, url string, err error) error {
 	return err
 }
 
-func (p *program) migrateStatus() *cobra.Command {
+func (p *program) status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show which version is installed, and whether it works here",
@@ -234,7 +234,7 @@ const downRisk = `This removes the schema fence from the database, with all its 
  - The marks are gone for good: after a new migrate up, tokens of holders that
    were paused in the meantime count as new.`
 
-func (p *program) migrateDown() *cobra.Command {
+func (p *program) down() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Remove the schema fence and all its marks",
@@ -260,12 +260,12 @@ func (p *program) migrateDown() *cobra.Command {
 		if err := p.Confirm(cmd.Context(), cmd, *yes, downRisk); err != nil {
 			return err
 		}
-		return p.runMigrateDown(cmd.Context(), url, *asJSON)
+		return p.runDown(cmd.Context(), url, *asJSON)
 	}
 	return cmd
 }
 
-func (p *program) runMigrateDown(ctx context.Context, url string, asJSON bool) error {
+func (p *program) runDown(ctx context.Context, url string, asJSON bool) error {
 	undone := []stepJSON{}
 	err := migrations.Down(ctx, url, migrations.Config{Progress: func(s migrations.Step) {
 		undone = append(undone, step(s))

@@ -13,7 +13,7 @@ import (
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
-func (p *program) s3Adopt() *cobra.Command {
+func (p *program) adopt() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt RESOURCE --issuer NEW",
 		Short: "Hand a resource to another issuer, whose numbers start again",
@@ -49,12 +49,12 @@ With --json:
 			return err
 		}
 		defer bucket.Close()
-		return p.runS3Adopt(cmd, bucket, args[0], *issuer, *yes, *asJSON)
+		return p.runAdopt(cmd, bucket, args[0], *issuer, *yes, *asJSON)
 	}
 	return cmd
 }
 
-func (p *program) runS3Adopt(cmd *cobra.Command, bucket *connect.Bucket, resource, issuer string, yes, asJSON bool) error {
+func (p *program) runAdopt(cmd *cobra.Command, bucket *connect.Bucket, resource, issuer string, yes, asJSON bool) error {
 	ctx := cmd.Context()
 	store, err := s3store.New(bucket.Client, s3store.Config{Bucket: bucket.Name})
 	if err != nil {

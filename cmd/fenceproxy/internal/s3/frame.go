@@ -26,7 +26,7 @@ another. Tokens of the one before are refused there from then on.
    they must not use. Hold both locks meanwhile.
  - ETags change. Deleted keys change hands too.`
 
-func (p *program) s3Frame() *cobra.Command {
+func (p *program) frame() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "frame PREFIX",
 		Short: "Frame objects that were in the bucket before, so that they are fenced",
@@ -45,7 +45,7 @@ token, to whose resource they belong from then on. Asks for confirmation, or wan
 		r.does, r.done, r.risk = "frame", "framed", frameRisk
 		r.about = fmt.Sprintf("What begins with %q", args[0])
 		r.wanted = func(state layout.State) bool { return state.Bare() }
-		r.run = func(ctx context.Context, session *s3Session, report func(s3store.Progress)) error {
+		r.run = func(ctx context.Context, session *session, report func(s3store.Progress)) error {
 			return session.store.Frame(ctx, session.token, args[0], report)
 		}
 		return r.start(cmd, args[0], "")
@@ -53,7 +53,7 @@ token, to whose resource they belong from then on. Asks for confirmation, or wan
 	return cmd
 }
 
-func (p *program) s3Rebind() *cobra.Command {
+func (p *program) rebind() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebind PREFIX RESOURCE --from RESOURCE",
 		Short: "Hand keys over from one resource to another",
@@ -91,7 +91,7 @@ or wants --yes.` + rewriteHelp("rebound"),
 		r.wanted = func(state layout.State) bool {
 			return state.Header != layout.Header{} && state.Header.Resource == owner
 		}
-		r.run = func(ctx context.Context, session *s3Session, report func(s3store.Progress)) error {
+		r.run = func(ctx context.Context, session *session, report func(s3store.Progress)) error {
 			return session.store.Rebind(ctx, session.token, args[0], *from, report)
 		}
 		return r.start(cmd, args[0], args[1])

@@ -23,7 +23,7 @@ import (
 // streamName stands for standard input or output where a file can be named.
 const streamName = "-"
 
-func (p *program) s3Get() *cobra.Command {
+func (p *program) get() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KEY FILE",
 		Short: "Read a fenced object into a file or to standard output",
@@ -60,12 +60,12 @@ With --json, which is for files:
 		if *asJSON && args[1] == streamName {
 			return cli.Usage(cmd, "--json and the object would both be printed: give a FILE")
 		}
-		session, err := p.s3Session(cmd, "")
+		session, err := p.openSession(cmd, "")
 		if err != nil {
 			return err
 		}
 		defer session.Close()
-		return p.runS3Get(cmd.Context(), session, args[0], args[1], *asJSON)
+		return p.runGet(cmd.Context(), session, args[0], args[1], *asJSON)
 	}
 	return cmd
 }
@@ -100,7 +100,7 @@ func documentOf(info *minio.ObjectInfo) objectDocument {
 	return objectDocument{info.Key, info.ETag, info.Size, info.LastModified.UTC(), info.ContentType, info.UserMetadata}
 }
 
-func (p *program) runS3Get(ctx context.Context, session *s3Session, key, path string, asJSON bool) error {
+func (p *program) runGet(ctx context.Context, session *session, key, path string, asJSON bool) error {
 	object, err := session.store.Get(ctx, session.token, key, s3store.GetOptions{})
 	if err != nil {
 		return session.ExplainStore(ctx, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
-func (p *program) s3Ls() *cobra.Command {
+func (p *program) ls() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List fenced objects, as aws s3 ls does",
@@ -57,17 +57,17 @@ With --json it prints a line for each:
 		if err := checkPrefix(cmd, prefix); err != nil {
 			return err
 		}
-		session, err := p.s3Session(cmd, "")
+		session, err := p.openSession(cmd, "")
 		if err != nil {
 			return err
 		}
 		defer session.Close()
-		return p.runS3Ls(cmd.Context(), session, prefix, *recursive, *asJSON)
+		return p.runLs(cmd.Context(), session, prefix, *recursive, *asJSON)
 	}
 	return cmd
 }
 
-func (p *program) runS3Ls(ctx context.Context, session *s3Session, prefix string, recursive, asJSON bool) (err error) {
+func (p *program) runLs(ctx context.Context, session *session, prefix string, recursive, asJSON bool) (err error) {
 	out := bufio.NewWriter(p.Out)
 	defer func() {
 		if flushed := out.Flush(); err == nil {

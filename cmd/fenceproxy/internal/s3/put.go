@@ -22,7 +22,7 @@ import (
 // garbagePercent is how much garbage an upload may gather, of what it uses.
 const garbagePercent = 50
 
-func (p *program) s3Put() *cobra.Command {
+func (p *program) put() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put FILE KEY",
 		Short: "Write a fenced object from a file or from standard input",
@@ -75,12 +75,12 @@ With --json:
 		if o.UserMetadata, err = parseMetadata(cmd, *metadata); err != nil {
 			return err
 		}
-		session, err := p.s3Session(cmd, "")
+		session, err := p.openSession(cmd, "")
 		if err != nil {
 			return err
 		}
 		defer session.Close()
-		return p.runS3Put(cmd.Context(), session, args[0], args[1], o, *asJSON)
+		return p.runPut(cmd.Context(), session, args[0], args[1], o, *asJSON)
 	}
 	return cmd
 }
@@ -97,7 +97,7 @@ func parseMetadata(cmd *cobra.Command, pairs []string) (map[string]string, error
 	return metadata, nil
 }
 
-func (p *program) runS3Put(ctx context.Context, session *s3Session, path, key string, o s3store.PutOptions, asJSON bool) error {
+func (p *program) runPut(ctx context.Context, session *session, path, key string, o s3store.PutOptions, asJSON bool) error {
 	from, closeInput, err := p.input(path)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ type rewrite struct {
 	risk       string
 	about      string // what is about to be changed
 	wanted     func(layout.State) bool
-	run        func(ctx context.Context, session *s3Session, report func(s3store.Progress)) error
+	run        func(ctx context.Context, session *session, report func(s3store.Progress)) error
 
 	dryRun, yes, asJSON *bool
 }
@@ -77,7 +77,7 @@ func (r *rewrite) start(cmd *cobra.Command, prefix, resource string) error {
 		}
 		return r.print("would be "+r.done, last)
 	}
-	session, err := r.program.s3Session(cmd, resource)
+	session, err := r.program.openSession(cmd, resource)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (r *rewrite) start(cmd *cobra.Command, prefix, resource string) error {
 var errOvertaken = errors.New("token is no longer current")
 
 // work runs the command until it is done, or the token is refused for good.
-func (r *rewrite) work(ctx context.Context, session *s3Session, meter *meter) (last s3store.Progress, err error) {
+func (r *rewrite) work(ctx context.Context, session *session, meter *meter) (last s3store.Progress, err error) {
 	var overtaken error
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -119,7 +119,7 @@ func (r *rewrite) work(ctx context.Context, session *s3Session, meter *meter) (l
 	return last, err
 }
 
-func (r *rewrite) explain(ctx context.Context, session *s3Session, last s3store.Progress, err error) error {
+func (r *rewrite) explain(ctx context.Context, session *session, last s3store.Progress, err error) error {
 	far := fmt.Sprintf("so far %s; start it again, and it skips what is done", r.sum(r.done, last))
 	var bySignal cli.SignalError
 	if errors.As(context.Cause(ctx), &bySignal) {

@@ -16,7 +16,7 @@ import (
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
-func (p *program) s3Rm() *cobra.Command {
+func (p *program) rm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm KEY...",
 		Short: "Delete fenced objects",
@@ -53,12 +53,12 @@ answer was lost, so that nobody knows whether it was deleted.
 		if flags.Changed("if-match") && r.ifMatch == "" {
 			return cli.Usage(cmd, "--if-match names no ETag")
 		}
-		session, err := p.s3Session(cmd, "")
+		session, err := p.openSession(cmd, "")
 		if err != nil {
 			return err
 		}
 		defer session.Close()
-		return p.runS3Rm(cmd.Context(), session, args, r)
+		return p.runRm(cmd.Context(), session, args, r)
 	}
 	return cmd
 }
@@ -90,7 +90,7 @@ func (r *removal) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (p *program) runS3Rm(ctx context.Context, session *s3Session, args []string, r removal) error {
+func (p *program) runRm(ctx context.Context, session *session, args []string, r removal) error {
 	if r.ifMatch != "" && !r.dryRun {
 		err := session.store.Delete(ctx, session.token, args[0], s3store.DeleteOptions{IfMatch: r.ifMatch})
 		return p.removed(ctx, session, args[0], err)
@@ -112,7 +112,7 @@ func (p *program) runS3Rm(ctx context.Context, session *s3Session, args []string
 
 // below yields the keys of the objects with a prefix, and sets failed if not all
 // could be listed.
-func (s *s3Session) below(ctx context.Context, prefix string, failed *error) iter.Seq[string] {
+func (s *session) below(ctx context.Context, prefix string, failed *error) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for info, err := range s.store.List(ctx, s.token, s3store.ListOptions{Prefix: prefix, Recursive: true}) {
 			if err != nil {
@@ -129,7 +129,7 @@ func (s *s3Session) below(ctx context.Context, prefix string, failed *error) ite
 }
 
 // removed says that a key was deleted, or why not.
-func (p *program) removed(ctx context.Context, session *s3Session, key string, err error) error {
+func (p *program) removed(ctx context.Context, session *session, key string, err error) error {
 	if err != nil {
 		return explainWrite(ctx, session.Bucket, err)
 	}
@@ -139,7 +139,7 @@ func (p *program) removed(ctx context.Context, session *s3Session, key string, e
 
 // removeAll deletes keys, and tells of each that could not be deleted. The error
 // is one of them: the first, or the first that leaves it open.
-func (p *program) removeAll(ctx context.Context, session *s3Session, keys iter.Seq[string]) error {
+func (p *program) removeAll(ctx context.Context, session *session, keys iter.Seq[string]) error {
 	var worst error
 	done, failed := 0, 0
 	for key, err := range session.store.DeleteMany(ctx, session.token, keys) {

@@ -45,7 +45,7 @@ that were there before.
 		Example: `  export AWS_ENDPOINT_URL=https://s3.example FENCE_LOCK=etcd://etcd:2379
   fenceproxy exec --resource reports --claim s3://app -- sh -c '
     ./report | fenceproxy s3 put - reports/today.csv --bucket app'`,
-	}, p.s3Adopt(), p.s3Frame(), p.s3Get(), p.s3Ls(), p.s3Put(), p.s3Rebind(), p.s3Rm())
+	}, p.adopt(), p.frame(), p.get(), p.ls(), p.put(), p.rebind(), p.rm())
 }
 
 // tokenFlags adds to a command what names its token. A command that only reads
@@ -63,9 +63,9 @@ func legacyFlag(cmd *cobra.Command) {
 	cmd.Flags().Bool("legacy", false, "allow objects that are not framed, because they were there before")
 }
 
-// s3Token reads the flags of tokenFlags and the environment. The token is the
+// token reads the flags of tokenFlags and the environment. The token is the
 // one for resource, if that is not "". The zero Token is for --no-token.
-func (p *program) s3Token(cmd *cobra.Command, resource string) (guard.Token, error) {
+func (p *program) token(cmd *cobra.Command, resource string) (guard.Token, error) {
 	none := guard.Token{}
 	text, err := cmd.Flags().GetString("token")
 	if err != nil {
@@ -118,17 +118,17 @@ func resources(tokens []guard.Token) string {
 	return strings.Join(names, ", ")
 }
 
-// s3Session is a bucket together with the token to use there.
-type s3Session struct {
+// session is a bucket together with the token to use there.
+type session struct {
 	*connect.Bucket
 
 	store *s3store.Store
 	token guard.Token
 }
 
-// s3Session reads the flags of s3Flags, tokenFlags and legacyFlag. Close it.
-func (p *program) s3Session(cmd *cobra.Command, resource string) (*s3Session, error) {
-	token, err := p.s3Token(cmd, resource)
+// openSession reads the flags of connect.BucketFlags, tokenFlags and legacyFlag. Close it.
+func (p *program) openSession(cmd *cobra.Command, resource string) (*session, error) {
+	token, err := p.token(cmd, resource)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (p *program) s3Session(cmd *cobra.Command, resource string) (*s3Session, er
 		bucket.Close()
 		return nil, cli.Usage(cmd, "%v", err)
 	}
-	return &s3Session{bucket, store, token}, nil
+	return &session{bucket, store, token}, nil
 }
 
 // explainWrite is explainStore of a write: whoever cannot know whether it

@@ -1,6 +1,6 @@
 package serve
 
-const serveLong = `Stands between clients of Postgres, or of S3, and their server, and lets nothing
+const longHelp = `Stands between clients of Postgres, or of S3, and their server, and lets nothing
 be written under a fencing token that is no longer current. Clients need not know
 of it: they connect here instead, by any driver, tool or SDK, and carry their
 token where they have room for it, which 'fenceproxy exec' does for any program:
@@ -36,7 +36,7 @@ One for S3 has its secrets, which ps would show in flags, from the environment:
 Nothing is printed; the log goes to standard error, a line for each refusal,
 and has neither tokens' holders nor passwords in it.`
 
-const serveExample = `  fenceproxy serve --config /etc/fenceproxy/fenceproxy.yaml --check
+const examples = `  fenceproxy serve --config /etc/fenceproxy/fenceproxy.yaml --check
   fenceproxy serve --config /etc/fenceproxy/fenceproxy.yaml
   fenceproxy serve --postgres-listen 127.0.0.1:6432 --postgres-upstream 127.0.0.1:5432
   fenceproxy serve --postgres-listen /run/fenceproxy --postgres-upstream db.example:5432 \

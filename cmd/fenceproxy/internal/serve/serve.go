@@ -87,8 +87,8 @@ func (p *program) serve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve --config FILE [--check]",
 		Short:   "Run the proxy that fences any client of Postgres or S3",
-		Long:    serveLong,
-		Example: serveExample,
+		Long:    longHelp,
+		Example: examples,
 		Args:    cli.NoArguments,
 	}
 	flags := cmd.Flags()
@@ -109,7 +109,7 @@ func (p *program) serve() *cobra.Command {
 		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		load, err := p.serveSource(cmd, *file, texts)
+		load, err := p.source(cmd, *file, texts)
 		if err != nil {
 			return err
 		}
@@ -126,8 +126,8 @@ func (p *program) serve() *cobra.Command {
 	return cmd
 }
 
-// serveSource is where the configuration comes from, now and at each reload.
-func (p *program) serveSource(cmd *cobra.Command, file string, texts map[string]*flagText) (func() (*serveconfig.Config, error), error) {
+// source is where the configuration comes from, now and at each reload.
+func (p *program) source(cmd *cobra.Command, file string, texts map[string]*flagText) (func() (*serveconfig.Config, error), error) {
 	protocol := "postgres"
 	if texts["s3-listen"].set || texts["s3-upstream"].set {
 		protocol = "s3"
