@@ -24,7 +24,7 @@ import (
 const Nowhere = "postgres://u:s3cret@127.0.0.1:1/d?connect_timeout=5"
 
 // commands are what the program has in the tests of a package.
-var commands []func(*cli.Program) *cobra.Command
+var commands []func(*cli.Program) *cobra.Command //nolint:gochecknoglobals // Main sets it, before there are tests
 
 // Main runs the tests of a package; the program has these commands in them.
 func Main(m *testing.M, has ...func(*cli.Program) *cobra.Command) {

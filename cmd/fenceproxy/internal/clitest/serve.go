@@ -172,10 +172,10 @@ func (p *Proxy) Reload() {
 func (p *Proxy) Get(path string) (status int, text string) {
 	p.t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
-	response, err := client.Get("http://" + p.Addr("admin") + path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.Addr("admin")+path, http.NoBody)
+	Must(p.t, err)
+	response, err := client.Do(request)
+	Must(p.t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 )
 
 const (
+	// DatabaseEnv has the URL where there is no --postgres.
 	DatabaseEnv = "DATABASE_URL"
 	// DatabaseLimit bounds a connection attempt, unless the URL has its own
 	// connect_timeout.

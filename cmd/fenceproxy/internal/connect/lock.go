@@ -14,11 +14,10 @@ import (
 )
 
 const (
+	// LockEnv has the URL where there is no --lock.
 	LockEnv = "FENCE_LOCK"
-	MinTTL  = time.Second
-)
-
-const (
+	// MinTTL is the shortest TTL that a command asks for.
+	MinTTL = time.Second
 	// AnswerLimit is how long a lock service may take to answer everything that
 	// a command asks.
 	AnswerLimit = 5 * time.Second

@@ -17,6 +17,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/demo"
 )
 
+// Commands of the processes that demo starts.
 const (
 	WorkerName  = "demo-worker"
 	CleanerName = "demo-cleaner"

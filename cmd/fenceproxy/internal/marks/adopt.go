@@ -12,6 +12,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 )
 
+// AdoptRisk is what is at risk when a resource adopts an issuer, wherever its mark is.
 const AdoptRisk = `Adoption makes the numbers of a resource start again under another issuer.
  - Tokens of the issuer before, current ones too, are refused from then on.
  - It is right when the lock service lost its counter, was restored from a
