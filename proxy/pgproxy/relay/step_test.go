@@ -309,6 +309,8 @@ func (s stuckLog) Handle(_ context.Context, r slog.Record) error {
 
 func (s stuckLog) Enabled(context.Context, slog.Level) bool { return true }
 
+func (s stuckLog) WithAttrs([]slog.Attr) slog.Handler { return s }
+
 // TestLoopWaitsForNobody: while a session reports a refusal, and the log takes its
 // time, others go on, whatever its client sends meanwhile.
 func TestLoopWaitsForNobody(t *testing.T) {
@@ -329,6 +331,8 @@ func TestLoopWaitsForNobody(t *testing.T) {
 	case <-log.stuck:
 	case <-r.heard:
 		t.Fatal("the session has ended")
+	case <-time.After(testLimit):
+		t.Fatal("no refusal is logged")
 	}
 	atOnce(r.client, request)
 	eventually(t, "the proxy has read it", func() bool { return ioctl(t, r.client.(*gated).Conn, unix.TIOCOUTQ) == 0 })
