@@ -4,12 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -19,7 +17,6 @@ import (
 func TestLeftOverTLS(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("x", 2*readSize)
-	var conns atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			_, _ = io.WriteString(w, "stored")
@@ -35,21 +32,8 @@ func TestLeftOverTLS(t *testing.T) {
 		_, _ = io.WriteString(conn, body[:readSize])
 		_, _ = io.WriteString(conn, body[readSize:]+ok) // in one record
 	}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
 	server.TLS = &tls.Config{DynamicRecordSizingDisabled: true, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName, config.NextProtos = "example.com", []string{"http/1.1"}
-	p := New(Config{
-		Addr: server.Listener.Addr().String(), TLS: config, Dial: new(net.Dialer).DialContext, HandshakeTimeout: 10 * time.Second,
-		IdleTimeout: time.Minute, MaxIdle: 1,
-	})
-	t.Cleanup(p.CloseIdle)
+	p, conns := secured(t, server)
 	res, err := p.Do(request(t.Context(), http.MethodGet), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -47,22 +46,8 @@ func TestIdle(t *testing.T) {
 // Over TLS it is the same; what is read directly is not.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	var conns atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName, config.NextProtos = "example.com", []string{"http/1.1"}
-	p := New(Config{
-		Addr: server.Listener.Addr().String(), TLS: config, Dial: new(net.Dialer).DialContext, HandshakeTimeout: 10 * time.Second,
-		IdleTimeout: time.Minute, MaxIdle: 1,
-	})
-	t.Cleanup(p.CloseIdle)
+	p, conns := secured(t, server)
 	for range 3 {
 		res, err := p.Do(request(t.Context(), http.MethodGet), nil)
 		if err != nil {

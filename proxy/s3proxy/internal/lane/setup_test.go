@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -103,3 +104,25 @@ func ask(t *testing.T, p *Pool, method string, body []byte) (string, error) {
 }
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// secured starts a server with TLS. It returns a pool of connections to it, and how
+// many it has had.
+func secured(t *testing.T, server *httptest.Server) (*Pool, *atomic.Int32) {
+	t.Helper()
+	conns := new(atomic.Int32)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName, config.NextProtos = "example.com", []string{"http/1.1"}
+	p := New(Config{
+		Addr: server.Listener.Addr().String(), TLS: config, Dial: new(net.Dialer).DialContext, HandshakeTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute, MaxIdle: 1,
+	})
+	t.Cleanup(p.CloseIdle)
+	return p, conns
+}
