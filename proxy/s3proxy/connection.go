@@ -1,18 +1,14 @@
 package s3proxy
 
 import (
-	"context"
 	"crypto/tls"
-	"log"
-	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway"
-	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
 )
 
 const (
@@ -41,59 +37,48 @@ func (l *listener) Accept() (net.Conn, error) {
 	if config := l.server.config.Load().tls; config != nil {
 		return tls.Server(conn, config), nil
 	}
-	if socket, ok := conn.(*net.TCPConn); ok {
-		return wire.NewConn(socket, l.server.config.Load().MaxBodyTime), nil
-	}
 	return conn, nil
 }
 
 // connections are those of clients, and those of them that are beyond
 // MaxConnections.
 type connections struct {
-	mu    sync.Mutex
-	count int
-	extra map[net.Conn]struct{}
+	mu           sync.Mutex
+	count, extra int
 }
 
 // maxExtra bounds the connections that are only told that there are too many.
 const maxExtra = 64
 
-type extraKey struct{}
-
-func tooMany(ctx context.Context) bool { return ctx.Value(extraKey{}) != nil }
-
 // connected counts a connection. One that is too many is told so when it has sent
 // a request, as far as there is room for that too.
-func (s *Server) connected(ctx context.Context, conn net.Conn) context.Context {
-	most := s.config.Load().MaxConnections
+func (s *Server) connected(conn net.Conn) http1.Client {
+	config := s.config.Load()
+	c := http1.Client{Handler: s.handle, SendTimeout: config.MaxBodyTime}
 	s.metrics.connections.Inc()
-	ctx = context.WithValue(ctx, gateway.ConnKey{}, conn) //nolint:forbidigo // as below
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
-	if most == 0 || s.conns.count < most {
+	if config.MaxConnections == 0 || s.conns.count < config.MaxConnections {
 		s.conns.count++
-		return ctx
+		c.Closed = func() { s.disconnected(&s.conns.count) }
+		return c
 	}
 	s.metrics.refusedConnections.Inc()
-	if len(s.conns.extra) >= maxExtra {
+	if s.conns.extra >= maxExtra {
 		conn.Close()
 	}
-	if s.conns.extra == nil {
-		s.conns.extra = make(map[net.Conn]struct{})
-	}
-	s.conns.extra[conn] = struct{}{}
-	return context.WithValue(ctx, extraKey{}, true) //nolint:forbidigo // no token: net/http has no other way from a connection to its requests
+	s.conns.extra++
+	c.Handler = gateway.Busy
+	c.Closed = func() { s.disconnected(&s.conns.extra) }
+	return c
 }
 
-func (s *Server) disconnected(conn net.Conn) {
+// disconnected counts down what connected has counted.
+func (s *Server) disconnected(count *int) {
 	s.metrics.connections.Dec()
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
-	if _, extra := s.conns.extra[conn]; extra {
-		delete(s.conns.extra, conn)
-		return
-	}
-	s.conns.count--
+	*count--
 }
 
 // newTransport is the way to the store. It says nothing that was not asked for:
@@ -118,19 +103,4 @@ func newTransport(config *tls.Config, wait time.Duration) *http.Transport {
 		ReadBufferSize:      bufferSize,
 		WriteBufferSize:     bufferSize,
 	}
-}
-
-// errorLog is where net/http tells of what no request is to be answered for.
-func errorLog(l *slog.Logger) *log.Logger { return log.New(&httpLog{l}, "", 0) }
-
-type httpLog struct{ log *slog.Logger }
-
-func (h *httpLog) Write(p []byte) (int, error) {
-	level := slog.LevelError
-	text := strings.TrimSpace(string(p))
-	if strings.Contains(text, "TLS handshake error") { // anybody can do that
-		level = slog.LevelDebug
-	}
-	h.log.Log(context.Background(), level, text)
-	return len(p), nil
 }

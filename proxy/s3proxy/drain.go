@@ -2,7 +2,6 @@ package s3proxy
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -19,10 +18,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.startDrain(errDraining) // first, so that whoever reads the line finds it true
 	s.log.Info("draining", keyRequests, s.live.Load())
 	calls := s.calls()
-	var drains sync.WaitGroup
-	defer drains.Wait()
 	for _, call := range calls {
-		drains.Go(func() { _ = call.http.Shutdown(s.hard) })
+		call.http.Shutdown()
 	}
 	progress := time.NewTicker(progressInterval)
 	defer progress.Stop()

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway"
-	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
 )
 
 // maxHeader is the size in bytes that the header of a request may have; more is
@@ -49,7 +49,7 @@ type settings struct {
 
 // serving is a call of Serve.
 type serving struct {
-	http *http.Server
+	http *http1.Server
 	done chan struct{}
 }
 
@@ -111,68 +111,23 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	defer context.AfterFunc(s.hard, cancel)()
 
-	var clients sync.WaitGroup
-	call := &serving{http: s.newHTTP(ctx, &clients), done: make(chan struct{})}
+	config := s.config.Load()
+	call := &serving{done: make(chan struct{}), http: http1.New(http1.Config{
+		Open:          s.connected,
+		HeaderTimeout: config.HeaderTimeout,
+		IdleTimeout:   config.IdleTimeout,
+		MaxHeader:     maxHeader,
+		Log:           s.log,
+	})}
 	if !s.enter(call) {
 		return errDraining
 	}
 	defer s.leave(call)
-	defer context.AfterFunc(ctx, func() { call.http.Close() })()
-	defer clients.Wait() // which the line above may have to cut short
-
-	err := call.http.Serve(&listener{ln, s})
-	if ctx.Err() != nil {
-		return nil
-	}
-	if s.drain.Err() == nil {
-		cancel()
-		call.http.Close()
-		return err
-	}
-	return nil // Shutdown closed the listener; what is being served ends by itself, or is cut
-}
-
-// newHTTP returns what serves the connections of one call of Serve, each of
-// which is one of clients. HTTP/1.1 only, and no multiplexer, which would clean
-// paths.
-func (s *Server) newHTTP(ctx context.Context, clients *sync.WaitGroup) *http.Server {
-	config := s.config.Load()
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Server{
-		Handler:                      http.HandlerFunc(s.handle),
-		DisableGeneralOptionsHandler: true,
-		Protocols:                    protocols,
-		ReadHeaderTimeout:            config.HeaderTimeout,
-		IdleTimeout:                  config.IdleTimeout,
-		MaxHeaderBytes:               maxHeader,
-		ErrorLog:                     errorLog(s.log),
-		BaseContext:                  func(net.Listener) context.Context { return ctx },
-		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			clients.Add(1)
-			return s.connected(ctx, conn)
-		},
-		ConnState: func(conn net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateIdle: // an answer has ended
-				if plain, ok := conn.(*wire.Conn); ok {
-					plain.Idle()
-				}
-			case http.StateClosed:
-				s.disconnected(conn)
-				clients.Done()
-			default:
-			}
-		},
-	}
+	return call.http.Serve(ctx, &listener{ln, s})
 }
 
 // handle serves one request.
-func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
-	if tooMany(r.Context()) {
-		gateway.Busy(w, r)
-		return
-	}
+func (s *Server) handle(w *http1.Response, r *http.Request) {
 	s.live.Add(1)
 	defer s.live.Add(-1)
 	s.config.Load().gateway.ServeHTTP(w, r)

@@ -9,6 +9,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/address"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/wire"
@@ -49,18 +50,12 @@ import (
 // but a fenced bucket may have keys that are not (Untokened Allow, x.fenced is
 // false): x.g.core reaches them.
 
-// ServeHTTP serves one request.
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP serves a request.
+func (g *Gateway) ServeHTTP(w *http1.Response, r *http.Request) {
 	g.serving.RLock()
 	defer g.left()
 	g.metrics.InFlight.Inc()
 	defer g.metrics.InFlight.Dec()
-	if r.ContentLength == 0 && r.Header.Get("Expect") != "" && r.ProtoAtLeast(1, 1) {
-		// net/http asks nobody for no bytes. But botocore then reads the next
-		// answer on the connection wrongly, and waits for more of it until it
-		// gives up.
-		w.WriteHeader(http.StatusContinue)
-	}
 	x := g.begin(w, r)
 	defer x.end()
 	if err := x.serve(); err != nil {
@@ -194,16 +189,10 @@ func (x *exchange) admit() (fenced bool, err error) {
 	return fenced, nil
 }
 
-// ConnKey is under what the context of a request has its connection, a *wire.Conn if
-// it has no TLS.
-type ConnKey struct{}
-
-func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
-	conn := http.NewResponseController(w)
-	x := &exchange{g: g, r: r, conn: conn, id: strings.ToUpper(rand.Text()[:16]), begun: time.Now()}
-	x.in = wire.NewIntake(r, conn, g.config.MaxBodyTime, g.metrics.BytesUp)
-	plain, _ := r.Context().Value(ConnKey{}).(*wire.Conn)
-	x.w = wire.NewAnswer(w, r, conn, plain, g.config.MaxBodyTime, g.metrics.BytesDown, x.settle)
+func (g *Gateway) begin(w *http1.Response, r *http.Request) *exchange {
+	x := &exchange{g: g, r: r, id: strings.ToUpper(rand.Text()[:16]), begun: time.Now()}
+	x.in = wire.NewIntake(w, r, g.config.MaxBodyTime, g.metrics.BytesUp)
+	x.w = wire.NewAnswer(w, r, g.config.MaxBodyTime, g.metrics.BytesDown, x.settle)
 	r.Body = x.in
 	x.w.Header().Set("X-Amz-Request-Id", x.id)
 	return x

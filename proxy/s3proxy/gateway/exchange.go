@@ -21,8 +21,9 @@ import (
 
 const (
 	maxPut = 5 << 30 // bytes, of one PUT
-	// netDrain is how much of a body, in bytes, net/http itself reads away.
-	netDrain = 256 << 10
+	// drained is how much of a body that nobody wants, in bytes, is read away for the
+	// sake of the connection.
+	drained = 256 << 10
 	// smallBody is the size in bytes up to which a body is not asked for before
 	// it is read whether it may be written: that would cost a request more.
 	smallBody = 1 << 20
@@ -34,7 +35,6 @@ type exchange struct {
 	w     *wire.Answer
 	r     *http.Request
 	in    *wire.Intake
-	conn  *http.ResponseController
 	id    string
 	begun time.Time
 
@@ -44,8 +44,6 @@ type exchange struct {
 	promoted []string // headers that came in the query
 	tokens   []guard.Token
 	store    *s3store.Store // of target.Bucket
-
-	linger bool // the client is still sending what nobody wants
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -124,20 +122,17 @@ func (x *exchange) xml(status int, d s3xml.Document) error {
 	return err
 }
 
-// settle is done before the header of the answer is sent: nobody reads the body
-// any more, and what is left of it is dealt with.
+// settle is done before the answer begins: nobody reads the body any more, and what is
+// left of it is dealt with. If it is not read to its end the connection ends.
 func (x *exchange) settle() {
 	cut := x.in.Stop()
 	switch {
 	case x.in.Whole():
 	case cut, x.in.Late() != nil:
-		x.w.Header().Set("Connection", "close")
-		x.in.Refuse()
-	case !x.expects() && x.r.ContentLength >= 0 && x.r.ContentLength <= netDrain:
-		_ = x.conn.SetReadDeadline(time.Now().Add(x.g.config.MaxBodyTime)) // net/http reads it away
-	default: // whoever waits for leave to send it may have given up waiting
-		x.w.Header().Set("Connection", "close")
-		x.linger = true
+		x.w.Refuse()
+	case x.expects(): // whoever waits for leave to send it may have given up waiting
+	case x.r.ContentLength >= 0 && x.r.ContentLength <= drained:
+		x.in.Drain()
 	}
 }
 
@@ -148,10 +143,6 @@ func (x *exchange) end() {
 		return // the connection is broken off
 	}
 	x.g.metrics.Requests.WithLabelValues(x.name(), class(x.w.Status())).Inc()
-	if x.linger {
-		x.w.Flush()
-		x.in.Linger()
-	}
 }
 
 // name labels the operation, of those that there are.
@@ -171,7 +162,7 @@ func (x *exchange) refuse(err error) {
 	if late := x.in.Late(); late != nil && !refusal.Unknown(err) {
 		err = guard.WithOutcome(late, guard.NotApplied)
 	}
-	if x.in.Gone(x.ctx()) { // there is nobody to be told
+	if x.ctx().Err() != nil { // there is nobody to be told
 		x.log("gone", err)
 		x.breakOff()
 	}
@@ -199,7 +190,6 @@ const bufferSize = 128 << 10
 // stream answers with so many bytes of body.
 func (x *exchange) stream(status int, body io.Reader, size int64) error {
 	x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-	x.w.Short(size)
 	x.w.WriteHeader(status)
 	if size == 0 || x.w.Bare() {
 		return nil

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1/http1test"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
 )
@@ -26,7 +27,7 @@ func lateAnswer(t *testing.T, waits bool, doc s3xml.Document, failed error) (*ht
 		t.Fatal(err)
 	}
 	blank := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	addr := http1test.Start(t, func(w *http1.Response, r *http.Request) {
 		x := g.begin(w, r)
 		defer x.end()
 		every := time.Hour
@@ -41,9 +42,8 @@ func lateAnswer(t *testing.T, waits bool, doc s3xml.Document, failed error) (*ht
 		}); err != nil {
 			x.refuse(err)
 		}
-	}))
-	t.Cleanup(server.Close)
-	res, err := http.Get(server.URL + "/b/k")
+	})
+	res, err := http.Get("http://" + addr + "/b/k")
 	if err != nil {
 		t.Fatal(err)
 	}

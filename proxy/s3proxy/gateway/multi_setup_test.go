@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1/http1test"
 )
 
 // place is a way to a bucket: straight to the server, or through a proxy.
@@ -78,12 +78,8 @@ func (s *site) proxy(t *testing.T) place {
 		g.patience = s.patience
 	}
 	s.made = g
-	server := httptest.NewServer(g)
-	t.Cleanup(func() {
-		server.Close()
-		g.Retire()
-	})
-	return place{host: server.Listener.Addr().String(), bucket: s.bucket, access: testKey, secret: testSecret, region: s.server.Region}
+	t.Cleanup(g.Retire)
+	return place{host: http1test.Start(t, g.ServeHTTP), bucket: s.bucket, access: testKey, secret: testSecret, region: s.server.Region}
 }
 
 // direct is the server itself, with a bucket that is not fenced.

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/plainhead"
 )
 
 const (
@@ -64,7 +65,7 @@ func plainHead(c *conn, r *http.Request) *http.Response {
 		Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Status: line[len("HTTP/1.1 "):], StatusCode: status,
 	}
-	if res.Header, res.ContentLength, ok = plainHeader(rest); !ok {
+	if res.Header, res.ContentLength, ok = plainhead.Fields(rest); !ok || res.ContentLength < 0 {
 		return nil
 	}
 	if res.ContentLength == 0 {
@@ -82,65 +83,4 @@ func plainStatus(line string) (status int, ok bool) {
 	}
 	status, err := strconv.Atoi(text[:3])
 	return status, err == nil && status != http.StatusNoContent && status != http.StatusNotModified
-}
-
-// plainHeader reads the lines that follow, of which each has its end.
-func plainHeader(text string) (h http.Header, length int64, ok bool) {
-	count := strings.Count(text, "\n")
-	h, length = make(http.Header, count), -1
-	values := make([]string, 0, count)
-	for text != "" {
-		var line string
-		if line, text, ok = strings.Cut(text, "\r\n"); !ok {
-			return nil, 0, false
-		}
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, 0, false
-		}
-		switch name = canonicalName(name); name {
-		case "Transfer-Encoding", "Trailer", "Pragma":
-			return nil, 0, false
-		case "Connection":
-			if !strings.EqualFold(value, "keep-alive") {
-				return nil, 0, false
-			}
-		case "Content-Length":
-			n, err := strconv.ParseUint(value, 10, 63)
-			if err != nil {
-				return nil, 0, false
-			}
-			length = int64(n)
-		}
-		if before := h[name]; before != nil {
-			if name == "Content-Length" {
-				return nil, 0, false
-			}
-			h[name] = append(before, value)
-			continue
-		}
-		values = append(values, value)
-		h[name] = values[len(values)-1 : len(values) : len(values)]
-	}
-	return h, length, length >= 0
-}
-
-// canonicalNames are names as stores send them, and as net/http has them.
-var canonicalNames = func() map[string]string { //nolint:gochecknoglobals // a table
-	names := make(map[string]string)
-	for _, name := range []string{
-		"accept-ranges", "content-encoding", "content-length", "content-range", "content-type", "date", "ETag", "last-modified", "server",
-		"x-amz-checksum-type", "x-amz-checksum-crc64nvme", "x-amz-id-2", "x-amz-object-size", "x-amz-request-id", "x-amz-storage-class",
-	} {
-		names[name] = textproto.CanonicalMIMEHeaderKey(name)
-	}
-	return names
-}()
-
-func canonicalName(name string) string {
-	if known, ok := canonicalNames[name]; ok {
-		return known
-	}
-	return textproto.CanonicalMIMEHeaderKey(name)
 }

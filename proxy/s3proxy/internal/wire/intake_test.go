@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1/http1test"
 )
 
 func counter() prometheus.Counter {
@@ -23,12 +25,10 @@ func counter() prometheus.Counter {
 func serve(t *testing.T, size int, text string, limit time.Duration, handle func(ctx context.Context, b *Intake)) {
 	t.Helper()
 	done := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	conn, err := net.Dial("tcp", http1test.Start(t, func(w *http1.Response, r *http.Request) {
 		defer close(done)
-		handle(r.Context(), NewIntake(r, http.NewResponseController(w), limit, counter()))
+		handle(r.Context(), NewIntake(w, r, limit, counter()))
 	}))
-	defer s.Close()
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,14 +45,13 @@ func TestIntakeWhole(t *testing.T) {
 		if data, err := io.ReadAll(b); err != nil || string(data) != "abc" || !b.Whole() {
 			t.Errorf("%q, %v, %v", data, err, b.Whole())
 		}
-		if b.Stop() || b.Late() != nil || b.Gone(ctx) {
+		if b.Stop() || b.Late() != nil || ctx.Err() != nil {
 			t.Error("it is not as if nothing had happened")
 		}
 	})
 }
 
-// A body that does not come is late; and the client has not gone, though net/http
-// ends the request's context.
+// A body that does not come is late, and the client has not gone.
 func TestIntakeLate(t *testing.T) {
 	t.Parallel()
 	serve(t, 3, "a", 50*time.Millisecond, func(ctx context.Context, b *Intake) {
@@ -60,8 +59,8 @@ func TestIntakeLate(t *testing.T) {
 		if string(data) != "a" || err == nil || b.Whole() {
 			t.Errorf("%q, %v, %v", data, err, b.Whole())
 		}
-		if b.Late() == nil || b.Gone(ctx) {
-			t.Errorf("late: %v, gone: %v", b.Late(), b.Gone(ctx))
+		if b.Late() == nil || ctx.Err() != nil {
+			t.Errorf("late: %v, gone: %v", b.Late(), ctx.Err())
 		}
 	})
 }
@@ -88,8 +87,8 @@ func TestIntakeStop(t *testing.T) {
 		if _, err := b.Read(make([]byte, 1)); !errors.Is(err, errStopped) {
 			t.Errorf("another read: %v", err)
 		}
-		if b.Late() != nil || b.Gone(ctx) || b.Whole() {
-			t.Errorf("late: %v, gone: %v, whole: %v", b.Late(), b.Gone(ctx), b.Whole())
+		if b.Late() != nil || ctx.Err() != nil || b.Whole() {
+			t.Errorf("late: %v, gone: %v, whole: %v", b.Late(), ctx.Err(), b.Whole())
 		}
 	})
 }
@@ -98,19 +97,17 @@ func TestIntakeGone(t *testing.T) {
 	t.Parallel()
 	s := make(chan func(), 1)
 	done := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	conn, err := net.Dial("tcp", http1test.Start(t, func(w *http1.Response, r *http.Request) {
 		defer close(done)
-		b := NewIntake(r, http.NewResponseController(w), time.Minute, counter())
+		b := NewIntake(w, r, time.Minute, counter())
 		(<-s)()
 		if _, err := io.ReadAll(b); err == nil {
 			t.Error("the body is whole")
 		}
-		if !b.Gone(r.Context()) || b.Late() != nil {
-			t.Errorf("gone: %v, late: %v", b.Gone(r.Context()), b.Late())
+		if r.Context().Err() == nil || b.Late() != nil {
+			t.Errorf("gone: %v, late: %v", r.Context().Err(), b.Late())
 		}
 	}))
-	defer server.Close()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

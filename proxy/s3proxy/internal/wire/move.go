@@ -12,7 +12,7 @@ const (
 	// make no progress, in bytes.
 	pieceSize = 128 << 10
 	// fewBytes are not worth asking the kernel for: they go out with the header.
-	fewBytes = heldSize / 2
+	fewBytes = 8 << 10
 	// longPiece is that of a body of which the last piece took less than quick: the
 	// kernel moves more of it at once.
 	longPiece = 1 << 20
@@ -46,9 +46,8 @@ func (a *Answer) Move(b *lane.Body, n int64, buffer []byte) error {
 }
 
 func (a *Answer) piece(b *lane.Body, n int64, buffer []byte) (int64, error) {
-	to, ok := a.ResponseWriter.(io.ReaderFrom)
 	from := b.Direct(n, a.pace.limit)
-	if a.plain == nil || !ok || from == nil {
+	if !a.Kernel() || from == nil {
 		read, err := b.Read(buffer[:min(n, int64(len(buffer)))])
 		if read > 0 {
 			if _, err := a.Write(buffer[:read]); err != nil {
@@ -63,7 +62,7 @@ func (a *Answer) piece(b *lane.Body, n int64, buffer []byte) (int64, error) {
 	}
 	begun := a.extend()
 	w := a.watch()
-	moved, err := to.ReadFrom(from)
+	moved, err := a.ReadFrom(from)
 	a.pace.took(int(moved), begun.Add(w.end()))
 	a.count.Add(float64(moved))
 	if err == nil && moved == 0 {

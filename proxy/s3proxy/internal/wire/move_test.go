@@ -3,7 +3,6 @@ package wire
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1/http1test"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/lane"
 )
 
@@ -35,70 +36,53 @@ func answeredIn(t *testing.T, limit, patience time.Duration, store *http.Server,
 	pool := lane.New(lane.Config{Addr: stores.Addr().String(), Dial: new(net.Dialer).DialContext, ResponseTimeout: limit, IdleTimeout: time.Minute, MaxIdle: 2})
 	t.Cleanup(pool.CloseIdle)
 	kernel = new(atomic.Int64)
-	type key struct{}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &http.Server{
-		ReadHeaderTimeout: time.Minute,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }, //nolint:forbidigo // as the server does
-		ConnState: func(c net.Conn, state http.ConnState) {
-			if state == http.StateIdle {
-				c.(*counting).Idle()
-			}
-		},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ask := (&http.Request{Method: http.MethodGet, Host: "store", URL: &url.URL{Path: r.URL.Path}, Header: http.Header{}}).WithContext(r.Context())
-			res, err := pool.Do(ask, nil)
-			if err != nil {
-				panic(http.ErrAbortHandler)
-			}
-			defer res.Body.Close()
-			conn := r.Context().Value(key{}).(*counting)
-			var own *Conn
-			if plain {
-				own = conn.Conn
-			}
-			a := NewAnswer(w, r, http.NewResponseController(w), own, patience, counter(), func() {})
-			a.Header().Set("Content-Type", "text/plain")
-			a.Header().Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
-			a.Short(res.ContentLength)
-			a.WriteHeader(http.StatusOK)
-			if err := a.Move(res.Body.(*lane.Body), res.ContentLength, make([]byte, pieceSize)); err != nil {
-				panic(http.ErrAbortHandler)
-			}
-		}),
-	}
-	go func() { _ = proxy.Serve(&wrapping{ln, kernel}) }()
-	t.Cleanup(func() { proxy.Close() })
+	http1test.Serve(t, &wrapping{ln, plain, kernel}, http1test.Config(t, func(w *http1.Response, r *http.Request) {
+		ask := (&http.Request{Method: http.MethodGet, Host: "store", URL: &url.URL{Path: r.URL.Path}, Header: http.Header{}}).WithContext(r.Context())
+		res, err := pool.Do(ask, nil)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer res.Body.Close()
+		a := NewAnswer(w, r, patience, counter(), func() {})
+		a.Header().Set("Content-Type", "text/plain")
+		a.Header().Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
+		a.WriteHeader(http.StatusOK)
+		if err := a.Move(res.Body.(*lane.Body), res.ContentLength, make([]byte, pieceSize)); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}))
 	return ln.Addr().String(), kernel
 }
 
-// wrapping is a listener as the server has it, and counts.
+// wrapping is a listener of connections to which the kernel can move bytes, or not.
 type wrapping struct {
 	net.Listener
 
+	plain  bool
 	kernel *atomic.Int64
 }
 
 func (l *wrapping) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	if err != nil || !l.plain {
+		return struct{ net.Conn }{c}, err
 	}
-	return &counting{NewConn(c.(*net.TCPConn), time.Minute), l.kernel}, nil
+	return &counting{c.(*net.TCPConn), l.kernel}, nil
 }
 
-// counting counts what the kernel moves, and the writes.
+// counting counts what the kernel moves.
 type counting struct {
-	*Conn
+	*net.TCPConn
 
 	kernel *atomic.Int64
 }
 
 func (c *counting) ReadFrom(r io.Reader) (int64, error) {
-	n, err := c.Conn.ReadFrom(r)
+	n, err := c.TCPConn.ReadFrom(r)
 	c.kernel.Add(n)
 	return n, err
 }
@@ -120,7 +104,7 @@ func TestMove(t *testing.T) {
 		}
 		t.Cleanup(func() { conn.Close() })
 		r := bufio.NewReader(conn)
-		for _, size := range []int{0, 1, 4096, fewBytes, fewBytes + 1, heldSize, pieceSize, pieceSize + 1, longPiece + pieceSize, len(text)} {
+		for _, size := range []int{0, 1, 4096, fewBytes, fewBytes + 1, 2 * fewBytes, pieceSize, pieceSize + 1, longPiece + pieceSize, len(text)} {
 			_, _ = io.WriteString(conn, "GET /"+strconv.Itoa(size)+" HTTP/1.1\r\nHost: x\r\n\r\n")
 			res, err := http.ReadResponse(r, nil)
 			if err != nil {

@@ -5,9 +5,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1/http1test"
 )
 
 // A body of which a byte comes now and then, each in time, ends all the same.
@@ -15,16 +17,14 @@ func TestIntakeTrickles(t *testing.T) {
 	t.Parallel()
 	const limit = 100 * time.Millisecond
 	ended := make(chan error, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b := NewIntake(r, http.NewResponseController(w), limit, counter())
+	conn, err := net.Dial("tcp", http1test.Start(t, func(w *http1.Response, r *http.Request) {
+		b := NewIntake(w, r, limit, counter())
 		_, err := io.ReadAll(b)
 		if b.Late() == nil {
 			t.Errorf("it is not late: %v", err)
 		}
 		ended <- err
 	}))
-	defer server.Close()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

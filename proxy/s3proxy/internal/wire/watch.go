@@ -32,9 +32,9 @@ func (w *watch) look() {
 	if w.timer == nil {
 		return
 	}
-	if !w.answer.plain.owes() {
+	if !w.answer.Owes() {
 		w.store += w.every
-		_ = w.answer.conn.SetWriteDeadline(time.Now().Add(w.answer.pace.limit))
+		w.answer.SendWithin(w.answer.pace.limit)
 	}
 	w.timer.Reset(w.every)
 }

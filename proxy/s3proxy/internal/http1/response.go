@@ -1,0 +1,292 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Response is the answer to a request. It is an http.ResponseWriter, for one goroutine
+// at a time.
+//
+// What is written is held back as long as it is short, and goes out with the end of the
+// answer. An answer without a Content-Length is sent in chunks, or to an HTTP/1.0
+// client to the end of the connection; and so ends one that begins before the request's
+// body was read to its end. There are no interim answers but 100 Continue, which is
+// sent when the body is first read.
+type Response struct {
+	conn   *conn
+	body   *body // of the request; nil: none
+	header http.Header
+	is11   bool
+	bare   bool // has no body
+	last   bool // no other follows on this connection
+	paced  bool // somebody else sees to the deadlines
+
+	status  int
+	length  int64 // of the body, as it was declared; < 0: it was not
+	sent    int64 // of the body
+	chunked bool
+	held    *[]byte // nil: nothing
+
+	mu       sync.Mutex // of what follows
+	expected bool       // the client waits for leave to send its body
+}
+
+var errBroken = errors.New("the connection is broken")
+
+// headerHint is how many lines the head of an answer has, about.
+const headerHint = 16
+
+// heldSize is how much of an answer is held back, in bytes.
+const heldSize = 16 << 10
+
+var heldPool = sync.Pool{New: func() any { b := make([]byte, 0, heldSize); return &b }} //nolint:gochecknoglobals // of connections
+
+// Header is that of the answer, until it begins.
+func (w *Response) Header() http.Header { return w.header }
+
+// goOn lets the client send its body, if it waits.
+func (w *Response) goOn() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.expected {
+		w.expected = false
+		w.conn.writes.within(w.conn.client.SendTimeout)
+		_ = w.conn.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // whoever reads the body learns of it
+	}
+}
+
+// WriteHeader begins the answer. The status is a final one.
+func (w *Response) WriteHeader(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.mu.Lock()
+	w.expected = false
+	w.mu.Unlock()
+	w.status = status
+	w.held = heldPool.Get().(*[]byte)
+	b := appendStatus((*w.held)[:0], w.is11, status)
+	b = w.appendHeader(b)
+	*w.held = append(b, "\r\n"...)
+}
+
+// appendStatus appends the first line of an answer.
+func appendStatus(b []byte, is11 bool, status int) []byte {
+	if is11 {
+		b = append(b, "HTTP/1.1 "...)
+	} else {
+		b = append(b, "HTTP/1.0 "...)
+	}
+	b = append(strconv.AppendInt(b, int64(status), 10), ' ')
+	return append(append(b, http.StatusText(status)...), "\r\n"...)
+}
+
+// appendHeader appends the lines of the header, and decides how the body is framed.
+func (w *Response) appendHeader(b []byte) []byte {
+	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
+		w.bare = true
+	}
+	if text := w.header["Content-Length"]; len(text) == 1 {
+		if n, err := strconv.ParseUint(text[0], 10, 63); err == nil {
+			w.length = int64(n)
+		}
+	}
+	for name, values := range w.header {
+		switch name {
+		case "Connection":
+			w.last = w.last || httpguts.HeaderValuesContainsToken(values, "close")
+			continue
+		case "Transfer-Encoding":
+			continue
+		case "Content-Length":
+			if w.length < 0 || w.status == http.StatusNoContent {
+				continue
+			}
+		}
+		if !httpguts.ValidHeaderFieldName(name) {
+			continue
+		}
+		for _, v := range values {
+			b = append(append(append(append(b, name...), ": "...), oneLine(v)...), "\r\n"...)
+		}
+	}
+	if w.header["Date"] == nil {
+		b = append(time.Now().UTC().AppendFormat(append(b, "Date: "...), http.TimeFormat), "\r\n"...)
+	}
+	if !w.bare && w.length < 0 {
+		if w.chunked = w.is11; w.chunked {
+			b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		} else {
+			w.last = true
+		}
+	}
+	w.last = w.last || w.conn.server.draining.Load() || w.unread()
+	switch {
+	case w.last:
+		b = append(b, "Connection: close\r\n"...)
+	case !w.is11:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	}
+	return b
+}
+
+// oneLine is a value as it can be in a line of a header.
+func oneLine(v string) string {
+	if strings.ContainsAny(v, "\r\n") {
+		v = strings.NewReplacer("\r", " ", "\n", " ").Replace(v)
+	}
+	return strings.Trim(v, " \t")
+}
+
+// unread reports whether more of the request's body is to come.
+func (w *Response) unread() bool { return w.body != nil && !w.body.whole.Load() }
+
+// Write sends a piece of the body, or holds it.
+func (w *Response) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.bare {
+		return len(p), nil
+	}
+	if w.length >= 0 && w.sent+int64(len(p)) > w.length {
+		return 0, http.ErrContentLength
+	}
+	w.sent += int64(len(p))
+	if w.chunked {
+		return len(p), w.chunk(p)
+	}
+	return len(p), w.send(p)
+}
+
+// chunk sends a chunk of the body.
+func (w *Response) chunk(p []byte) error {
+	if len(p) == 0 {
+		return nil // it would be the end
+	}
+	w.hold(append(strconv.AppendInt(nil, int64(len(p)), 16), "\r\n"...))
+	if err := w.send(p); err != nil {
+		return err
+	}
+	w.hold([]byte("\r\n"))
+	return nil
+}
+
+// hold appends what is short to what is held.
+func (w *Response) hold(p []byte) {
+	if w.held == nil {
+		w.held = heldPool.Get().(*[]byte)
+		*w.held = (*w.held)[:0]
+	}
+	*w.held = append(*w.held, p...)
+}
+
+// send holds p, or sends it behind what is held.
+func (w *Response) send(p []byte) error {
+	held := 0
+	if w.held != nil {
+		held = len(*w.held)
+	}
+	if held+len(p) <= heldSize {
+		w.hold(p)
+		return nil
+	}
+	return w.flush(p)
+}
+
+// flush sends what is held, and p behind it.
+func (w *Response) flush(p []byte) error {
+	if w.conn.broken.Load() {
+		return errBroken
+	}
+	if !w.paced {
+		w.conn.writes.within(w.conn.client.SendTimeout)
+	}
+	switch {
+	case w.held == nil && len(p) == 0:
+		return nil
+	case w.held == nil:
+		return w.conn.write(p)
+	}
+	defer w.release()
+	if len(p) == 0 {
+		return w.conn.write(*w.held)
+	}
+	return w.conn.write(*w.held, p)
+}
+
+// release gives back the buffer of what was held.
+func (w *Response) release() {
+	if w.held != nil {
+		heldPool.Put(w.held)
+		w.held = nil
+	}
+}
+
+// Flush sends what was written so far.
+func (w *Response) Flush() {
+	w.WriteHeader(http.StatusOK)
+	_ = w.flush(nil) // whoever writes next learns of it
+}
+
+// ReadFrom sends what is read from r: the kernel moves it, if that is the rest of a
+// socket's bytes, or a part, and the client has no TLS.
+func (w *Response) ReadFrom(r io.Reader) (int64, error) {
+	w.WriteHeader(http.StatusOK)
+	part, ok := r.(*io.LimitedReader)
+	if !ok || w.conn.plain == nil || w.bare || w.length < 0 || w.sent+part.N > w.length {
+		return io.Copy(struct{ io.Writer }{w}, r)
+	}
+	if err := w.flush(nil); err != nil {
+		return 0, err
+	}
+	n, err := w.conn.plain.ReadFrom(part)
+	w.sent += n
+	return n, err
+}
+
+// finish ends the answer. It reports whether another may follow.
+func (w *Response) finish() (again bool) {
+	if w.status == 0 {
+		w.header.Set("Content-Length", "0")
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.chunked {
+		w.hold([]byte("0\r\n\r\n"))
+	}
+	w.paced = false
+	err := w.flush(nil)
+	again = err == nil && !w.conn.broken.Load() && !w.last && (w.bare || w.chunked || w.sent == w.length)
+	if !again && w.unread() {
+		w.conn.linger()
+	}
+	return again
+}
+
+// Kernel reports whether the kernel can move what is sent, as it cannot with TLS.
+func (w *Response) Kernel() bool { return w.conn.plain != nil }
+
+// Owes reports whether the client has not taken all that was sent to it.
+func (w *Response) Owes() bool { return owes(w.conn.socket) }
+
+// SendWithin gives the writes that follow in this answer between 3/4 of limit and limit
+// from now.
+func (w *Response) SendWithin(limit time.Duration) {
+	w.paced = true
+	w.conn.writes.within(limit)
+}
+
+// ReadWithin is the same for reads of the request's body.
+func (w *Response) ReadWithin(limit time.Duration) { w.conn.reads.within(limit) }
+
+// Refuse ends a Read of the request's body, and reads nothing more, ever.
+func (w *Response) Refuse() {
+	w.conn.refused.Store(true)
+	w.conn.reads.past()
+}
