@@ -106,6 +106,18 @@ func TestServeReadyWhileReloading(t *testing.T) {
 	}
 }
 
+// Whoever started it so that it outlives a terminal can have it reload all the same.
+func testServeReloadUnderNohup(t *testing.T, s *stand) {
+	script := filepath.Join(t.TempDir(), "nohup")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\ntrap '' HUP\nexec "+s.program+" \"$@\"\n"), 0o700); err != nil { //nolint:gosec // to be run
+		t.Fatal(err)
+	}
+	p := clitest.StartServe(t, script, s.env, "--config", s.file(clitest.JSONLog+oneListener))
+	p.Await(`"listening"`)
+	s.reload(p, strings.Replace(oneListener, "upstream", "untokened: allow, upstream", 1))
+	s.exec(s.connect(s.via(p.Addr("127.0.0.1:0"), 0)), "INSERT INTO orders VALUES (2)")
+}
+
 // A mistake is logged with its place, and everything stays as it was.
 func testServeReloadMistakes(t *testing.T, s *stand) {
 	p := s.serve(oneListener)

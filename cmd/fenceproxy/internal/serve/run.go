@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -53,7 +54,7 @@ type service struct {
 func (p *program) runService(ctx context.Context, config *serveconfig.Config, load func() (*serveconfig.Config, error)) error {
 	signals := p.Signals.Take()
 	defer p.Signals.GiveBack()
-	cli.Listen(signals, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGHUP) // under nohup too: it only reads the file again
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -33,6 +33,7 @@ func TestServe(t *testing.T) {
 		"drain, overdue":    testServeDrainOverdue,
 		"systemd":           testServeSystemd,
 		"reload":            testServeReload,
+		"reload, nohup":     testServeReloadUnderNohup,
 		"reload, mistakes":  testServeReloadMistakes,
 		"reload, listeners": testServeReloadListeners,
 		"reload, upstream":  testServeReloadUpstream,
