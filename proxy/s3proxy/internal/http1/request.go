@@ -57,12 +57,8 @@ func (c *conn) next() (*http.Request, error) {
 //
 // https://www.rfc-editor.org/rfc/rfc9112#section-2.2
 func (c *conn) skipLineEnds() {
-	for range 2 {
-		if begin, err := c.r.Peek(2); err != nil || string(begin) != "\r\n" {
-			return
-		}
-		_, _ = c.r.Discard(2)
-	}
+	begin, _ := c.r.Peek(4) // which every request has; whoever reads on learns of the error
+	_, _ = c.r.Discard(len(begin) - len(bytes.TrimLeft(begin, "\r\n")))
 }
 
 // plainRequest reads a request as almost all are: its head is in the buffer already,
@@ -135,6 +131,9 @@ func (c *conn) anyRequest() (*http.Request, error) {
 		}
 	}
 	if r.Body != http.NoBody {
+		if r.ContentLength < 0 && r.Trailer == nil {
+			r.Trailer = make(http.Header) // or what nobody announced would not reach a copy of r
+		}
 		r.Body = &body{src: r.Body, left: -1}
 	}
 	return r, nil
@@ -145,7 +144,7 @@ func (c *conn) anyRequest() (*http.Request, error) {
 func (c *conn) decline(err error) {
 	status, text := http.StatusBadRequest, ""
 	refused := (*refusal)(nil)
-	silent := net.Error(nil)
+	silent := (*net.OpError)(nil) // and not any net.Error: an *url.Error is one
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, io.EOF), errors.As(err, &silent):
 		return
@@ -153,13 +152,20 @@ func (c *conn) decline(err error) {
 		status = http.StatusRequestHeaderFieldsTooLarge
 	case errors.As(err, &refused):
 		status, text = refused.status, ": "+refused.text
-	case strings.Contains(err.Error(), "unsupported transfer encoding"): // net/http has no other way to tell
+	case unsupported(err):
 		status, text = http.StatusNotImplemented, ": unsupported transfer encoding"
 	}
 	c.writes.within(c.client.SendTimeout)
 	title := http.StatusText(status)
 	_ = c.write(appendStatus(nil, true, status), []byte("Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+title+text+"\n"))
 	c.linger()
+}
+
+// unsupported reports whether the body has a transfer encoding that is not served, or
+// several. Net/http has no other way to tell.
+func unsupported(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "unsupported transfer encoding") || strings.HasPrefix(text, "too many transfer encodings")
 }
 
 // answer has the handler answer a request. It reports whether another may follow.

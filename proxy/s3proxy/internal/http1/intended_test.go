@@ -1,0 +1,85 @@
+package http1
+
+import (
+	"net/http"
+	"strings"
+)
+
+// difference is one between this package's server and net/http's that is intended.
+type difference struct {
+	why string
+	is  func(ours, theirs *answered) bool
+}
+
+// differences are all that are intended, but two: the body of an answer that is no
+// handler's is in other words, and withoutNeedless.
+var differences = []difference{
+	{
+		"What ends before it is a request is told so. Net/http says nothing if it is shorter than 4 bytes, and not the first.",
+		func(ours, theirs *answered) bool { return ours.status == http.StatusBadRequest && theirs.status == 0 },
+	},
+	{
+		"Every request of S3 has a Host: an empty one would be signed as any other, and then be the store's matter. Net/http takes it, and CONNECT without one.",
+		func(ours, theirs *answered) bool {
+			return ours.status == http.StatusBadRequest && theirs.handled() && theirs.header.Get(echoedHost) == ""
+		},
+	},
+	{
+		"A target that has an authority is what counts, whatever the Host header says (RFC 9112, 3.2.2): http.ReadRequest does not tell whether there was one, or which.",
+		func(ours, theirs *answered) bool {
+			return ours.handled() && theirs.status == http.StatusBadRequest && !strings.HasPrefix(ours.header.Get(echoedTarget), "/")
+		},
+	},
+	{
+		"Nobody here speaks HTTP/2: net/http hands its preface to the handler.",
+		func(ours, theirs *answered) bool {
+			return ours.status == http.StatusHTTPVersionNotSupported && theirs.header.Get(echoedMethod) == "PRI"
+		},
+	},
+	{
+		"What is left of a body is not read away by the server, but by the gateway where it is worth it: the connection ends.",
+		func(ours, theirs *answered) bool {
+			return ours.body == theirs.body && ours.handled() && ours.closes && !theirs.closes && ours.header.Get(echoedLength) != "0"
+		},
+	},
+	{
+		"Net/http finds 100-continue beside other words without a comma, and looks at the first of several Expect lines only.",
+		func(ours, theirs *answered) bool {
+			refused, taken := ours, theirs
+			if theirs.status == http.StatusExpectationFailed {
+				refused, taken = theirs, ours
+			}
+			return refused.status == http.StatusExpectationFailed && taken.status != refused.status &&
+				(taken.status == http.StatusContinue || strings.ContainsAny(taken.header.Get(echoedExpect), " \t|,"))
+		},
+	},
+	{
+		"Net/http keeps the connection of an HTTP/1.0 client that asks for keep-alive, and to close it.",
+		func(ours, theirs *answered) bool {
+			return ours.body == theirs.body && ours.handled() && ours.closes && !theirs.closes && ours.header.Get(echoedClose) == "true"
+		},
+	},
+}
+
+// intended returns why it is intended that the answers differ; "" if it is not.
+func intended(ours, theirs *answered) string {
+	for _, d := range differences {
+		if d.is(ours, theirs) {
+			return d.why
+		}
+	}
+	return ""
+}
+
+// withoutNeedless leaves out each 100 Continue for no bytes: ours sends it, for botocore
+// waits for it, and theirs does not.
+func withoutNeedless(all []*answered) []*answered {
+	kept := make([]*answered, 0, len(all))
+	for i, a := range all {
+		if a.status == http.StatusContinue && i+1 < len(all) && all[i+1].header.Get(echoedLength) == "0" {
+			continue
+		}
+		kept = append(kept, a)
+	}
+	return kept
+}
