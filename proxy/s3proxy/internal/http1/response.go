@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,7 +100,14 @@ func (w *Response) appendHeader(b []byte) []byte {
 			w.length = int64(n)
 		}
 	}
-	for name, values := range w.header {
+	var few [headerHint]string
+	names := few[:0]
+	for name := range w.header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		values := w.header[name]
 		switch name {
 		case "Connection":
 			w.last = w.last || httpguts.HeaderValuesContainsToken(values, "close")
