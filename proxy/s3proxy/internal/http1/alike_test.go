@@ -34,6 +34,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	for name, value := range map[string]string{
 		echoedMethod: r.Method, echoedTarget: r.RequestURI, echoedHost: r.Host, echoedExpect: strings.Join(r.Header["Expect"], "|"),
 		echoedLength: strconv.FormatInt(r.ContentLength, 10), echoedClose: strconv.FormatBool(r.Close),
+		echoedConnection: strings.Join(r.Header["Connection"], "|"),
 	} {
 		h.Set(name, value)
 	}
@@ -50,13 +51,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 // Lines of its answers.
 const (
-	echoed       = "Echo"
-	echoedMethod = "Echo-Method"
-	echoedTarget = "Echo-Target"
-	echoedHost   = "Echo-Host"
-	echoedExpect = "Echo-Expect"
-	echoedLength = "Echo-Length"
-	echoedClose  = "Echo-Close"
+	echoed           = "Echo"
+	echoedConnection = "Echo-Connection"
+	echoedMethod     = "Echo-Method"
+	echoedTarget     = "Echo-Target"
+	echoedHost       = "Echo-Host"
+	echoedExpect     = "Echo-Expect"
+	echoedLength     = "Echo-Length"
+	echoedClose      = "Echo-Close"
 )
 
 // answered is an answer of a server.

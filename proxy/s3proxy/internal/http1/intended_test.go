@@ -54,6 +54,12 @@ var differences = []difference{
 		},
 	},
 	{
+		"Net/http's server finds close beside other words without a comma, where http.Request.Close says otherwise.",
+		func(ours, theirs *answered) bool {
+			return ours.body == theirs.body && ours.handled() && !ours.closes && theirs.closes && strings.ContainsAny(ours.header.Get(echoedConnection), " \t")
+		},
+	},
+	{
 		"Net/http keeps the connection of an HTTP/1.0 client that asks for keep-alive, and to close it.",
 		func(ours, theirs *answered) bool {
 			return ours.body == theirs.body && ours.handled() && ours.closes && !theirs.closes && ours.header.Get(echoedClose) == "true"
