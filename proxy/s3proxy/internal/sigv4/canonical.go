@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/plainhead"
 )
 
 // target is the path and the query of a request, as they were sent.
@@ -187,7 +189,7 @@ func valuesOf(r *http.Request, name string, one *[1]string) []string {
 	case "transfer-encoding":
 		return r.TransferEncoding
 	}
-	return r.Header[canonicalName(name)]
+	return r.Header[plainhead.Canonical(name)]
 }
 
 // appendEscaped appends a text with every byte encoded that is not unreserved

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/plainhead"
 )
 
 // Signer signs requests to a store, for one key. It may be used by many goroutines
@@ -35,7 +37,7 @@ func (s *Signer) sign(r *http.Request, hash string, at time.Time) *chain {
 	c.signed = append(make([]string, 0, len(r.Header)+1), "host")
 	for name := range r.Header {
 		if name != "User-Agent" && name != "Content-Length" && name != "Expect" {
-			c.signed = append(c.signed, lowerName(name))
+			c.signed = append(c.signed, plainhead.Lower(name))
 		}
 	}
 	slices.Sort(c.signed)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/plainhead"
 )
 
 // What a signature says of itself.
@@ -170,7 +172,7 @@ func signsAll(r *http.Request, c *claim) error {
 		if len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
 			continue
 		}
-		if name = lowerName(name); slices.Contains(c.signed, name) {
+		if name = plainhead.Lower(name); slices.Contains(c.signed, name) {
 			continue
 		}
 		// With the signature in a header, both are in what it signs anyway.
