@@ -149,3 +149,11 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// closeWrite hangs up half: nothing more will be sent.
+func closeWrite(tb testing.TB, conn net.Conn) {
+	tb.Helper()
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		tb.Fatal(err)
+	}
+}
