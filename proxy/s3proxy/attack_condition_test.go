@@ -29,7 +29,7 @@ func TestAttackEmptyConditions(t *testing.T) {
 		}
 		return "?uploadId=" + id + "\x00<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + part.ETag + "</ETag></Part></CompleteMultipartUpload>"
 	}
-	for _, etag := range []string{`""`, `"-0"`, "-0", `"`, `"""`, ` "" `, `""-0`} {
+	for _, etag := range []string{`""`, `"-0"`, "-0", `"`, `"""`, ` "" `, `""-0`, `"*"`, `"*-0"`, "*-0"} {
 		query, document, _ := strings.Cut(upload(), "\x00")
 		for _, q := range []request{
 			{method: http.MethodPut, target: target, body: "lost"},

@@ -8,14 +8,14 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 )
 
-// An ETag with nothing between its quotes is a condition that is false, not none:
-// nothing is overwritten, deleted or read by it.
+// An ETag with nothing between its quotes, or with what means any without them, is a
+// condition that is false, not none: nothing is overwritten, deleted or read by it.
 func TestEmptyETag(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *testenv.S3Server) {
 		e := newEnv(t, server, Config{})
 		mustPut(t, e.store, writer(33), "k", "kept")
-		for _, etag := range []string{`""`, `"`} {
+		for _, etag := range []string{`""`, `"`, `"*"`} {
 			_, err := e.store.Put(t.Context(), writer(33), "k", strings.NewReader("lost"), 4, PutOptions{IfMatch: etag})
 			expect(t, "put", err, ErrPrecondition, guard.NotApplied)
 			expect(t, "delete", e.store.Delete(t.Context(), writer(33), "k", DeleteOptions{IfMatch: etag}), ErrPrecondition, guard.NotApplied)

@@ -184,11 +184,12 @@ func (o *PutOptions) conditions() error {
 // noETag is what no server gives an object for an ETag.
 const noETag = "-"
 
-// unquoted is an ETag as the server has it. One with nothing between its quotes
-// is no ETag, and a condition that names it false.
+// unquoted is an ETag as the server has it. One with nothing between its quotes, or
+// with what means any without them, is no ETag, and a condition that names it false.
 func unquoted(etag string) string {
-	if bare := strings.Trim(etag, `"`); bare != "" || etag == "" {
-		return bare
+	bare := strings.Trim(etag, `"`)
+	if bare != etag && (bare == "" || bare == "*") {
+		return noETag
 	}
-	return noETag
+	return bare
 }

@@ -21,19 +21,22 @@ func Shown(etag string) string {
 // quotes; "*" stays what it is.
 func Named(etag string) string {
 	named := Unquoted(etag)
-	if stored := strings.TrimSuffix(named, notMD5); stored != "" {
+	if stored := strings.TrimSuffix(named, notMD5); stored != "" && stored != "*" {
 		return stored
 	}
 	return named
 }
 
 // Unquoted is an ETag that a client names without its quotes. If there is nothing
-// in them it is one that no object has: a condition that is false, not none.
+// in them, or what means any without them, it is one that no object has: a condition
+// that is false, not none.
 func Unquoted(etag string) string {
-	if bare := strings.Trim(strings.TrimSpace(etag), `"`); bare != "" || etag == "" {
-		return bare
+	quoted := strings.TrimSpace(etag)
+	bare := strings.Trim(quoted, `"`)
+	if bare == "" && etag != "" || bare == "*" && bare != quoted {
+		return "-"
 	}
-	return "-"
+	return bare
 }
 
 // Quoted is an ETag as it stands in a header.

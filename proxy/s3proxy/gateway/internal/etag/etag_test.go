@@ -21,8 +21,10 @@ func TestShownAndNamed(t *testing.T) {
 			}
 		}
 	}
-	if got := Named("*"); got != "*" {
-		t.Errorf("* names %q", got)
+	for named, want := range map[string]string{"": "", "*": "*", " * ": "*", `"*"`: "-", `""`: "-", " ": "-", "*-0": "*-0", `"*-0"`: "*-0", "-0": "-0"} {
+		if got := Named(named); got != want {
+			t.Errorf("%q names %q, want %q", named, got, want)
+		}
 	}
 }
 
