@@ -35,11 +35,8 @@ const bufferSlop = 4 << 10
 // next reads the head of the next request, whose body is still to be read.
 func (c *conn) next() (*http.Request, error) {
 	c.left = int64(c.server.config.MaxHeader) + bufferSlop
-	if _, err := c.r.Peek(1); err != nil || !c.begin() {
+	if !c.await() || !c.begin() {
 		return nil, errGone
-	}
-	if c.after == http.MethodPost {
-		c.skipLineEnds()
 	}
 	r := c.plainRequest()
 	if r == nil {
@@ -53,12 +50,24 @@ func (c *conn) next() (*http.Request, error) {
 	return r, nil
 }
 
-// skipLineEnds skips what old clients send behind the body of a POST.
+// lineEnds is how many bytes of them may be between two requests.
+const lineEnds = 4
+
+// await waits for a request. Old clients send line ends behind the body of a POST: those
+// begin none.
 //
 // https://www.rfc-editor.org/rfc/rfc9112#section-2.2
-func (c *conn) skipLineEnds() {
-	begin, _ := c.r.Peek(4) // which every request has; whoever reads on learns of the error
-	_, _ = c.r.Discard(len(begin) - len(bytes.TrimLeft(begin, "\r\n")))
+func (c *conn) await() bool {
+	for skipped := 0; ; skipped++ {
+		begin, err := c.r.Peek(1)
+		if err != nil {
+			return false
+		}
+		if c.after != http.MethodPost || skipped == lineEnds || begin[0] != '\r' && begin[0] != '\n' {
+			return true
+		}
+		_, _ = c.r.Discard(1)
+	}
 }
 
 // plainRequest reads a request as almost all are: its head is in the buffer already,

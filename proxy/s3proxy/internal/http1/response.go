@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -26,9 +27,9 @@ type Response struct {
 	body   *body // of the request; nil: none
 	header http.Header
 	is11   bool
-	bare   bool // has no body
-	last   bool // no other follows on this connection
-	paced  bool // somebody else sees to the deadlines
+	bare   bool        // has no body
+	last   bool        // no other follows on this connection
+	paced  atomic.Bool // somebody else sees to the deadlines
 
 	status  int
 	length  int64 // of the body, as it was declared; < 0: it was not
@@ -213,7 +214,7 @@ func (w *Response) flush(p []byte) error {
 	if w.conn.broken.Load() {
 		return errBroken
 	}
-	if !w.paced {
+	if !w.paced.Load() {
 		w.conn.writes.within(w.conn.client.SendTimeout)
 	}
 	switch {
@@ -268,7 +269,7 @@ func (w *Response) finish() (again bool) {
 	if w.chunked {
 		w.hold([]byte("0\r\n\r\n"))
 	}
-	w.paced = false
+	w.paced.Store(false)
 	err := w.flush(nil)
 	again = err == nil && !w.conn.broken.Load() && !w.last && (w.bare || w.chunked || w.sent == w.length)
 	if !again && w.unread() {
@@ -284,9 +285,9 @@ func (w *Response) Kernel() bool { return w.conn.plain != nil }
 func (w *Response) Owes() bool { return owes(w.conn.socket) }
 
 // SendWithin gives the writes that follow in this answer between 3/4 of limit and limit
-// from now.
+// from now. It may be called by another goroutine while one writes.
 func (w *Response) SendWithin(limit time.Duration) {
-	w.paced = true
+	w.paced.Store(true)
 	w.conn.writes.within(limit)
 }
 
