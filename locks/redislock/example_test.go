@@ -46,7 +46,7 @@ func shipOrders(ctx context.Context, addr string) error {
 
 func TestExample(t *testing.T) {
 	t.Parallel()
-	if err := shipOrders(testContext(t), testenv.Redis(t).Addr()); err != nil {
+	if err := shipOrders(t.Context(), testenv.Redis(t).Addr()); err != nil {
 		t.Error(err)
 	}
 }

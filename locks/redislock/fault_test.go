@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
@@ -22,18 +23,18 @@ func TestLateRequest(t *testing.T) {
 	locker := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
 	for op, first := range map[string]string{"bury": "gone", "leave": "gone"} {
 		a := redislock.NewAcquisition(locker, op)
-		if state, err := a.Ask(testContext(t), op); state != first || err != nil {
+		if state, err := a.Ask(locktest.Context(t), op); state != first || err != nil {
 			t.Fatalf("%s: %s, %v", op, state, err)
 		}
 		want := map[string]string{"bury": "dead", "leave": "granted"}[op]
 		for _, late := range []string{"acquire", "try"} {
-			if state, err := a.Ask(testContext(t), late); state != want || err != nil {
+			if state, err := a.Ask(locktest.Context(t), late); state != want || err != nil {
 				t.Errorf("%s after %s: %s, %v; want %s", late, op, state, err, want)
 			}
 		}
 	}
 	s.wantNoEntries(t, "bury")
-	ttl := s.client.PTTL(testContext(t), s.client.Keys(testContext(t), s.key("bury", "grave:*")).Val()[0]).Val()
+	ttl := s.client.PTTL(locktest.Context(t), s.client.Keys(locktest.Context(t), s.key("bury", "grave:*")).Val()[0]).Val()
 	if ttl <= 0 || ttl > longTTL {
 		t.Errorf("grave ends in %v", ttl)
 	}
@@ -48,8 +49,8 @@ func TestHangingService(t *testing.T) {
 	defer client.Close()
 	locker := newLocker(t, client, redislock.Config{TTL: longTTL, Prefix: s.prefix})
 	open := s.locker(t, redislock.Config{TTL: 5 * time.Minute}, s.Addr())
-	mustRelease(t, mustAcquire(t, open.Acquire, "open")) // it has a connection now
-	released, closed := mustAcquire(t, locker.Acquire, "released"), mustAcquire(t, locker.Acquire, "closed")
+	locktest.MustRelease(t, locktest.MustAcquire(t, open.Acquire, "open")) // it has a connection now
+	released, closed := locktest.MustAcquire(t, locker.Acquire, "released"), locktest.MustAcquire(t, locker.Acquire, "closed")
 	s.redis.Freeze(t)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -91,26 +92,26 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Redis(t))
 	locker, other := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
-	held := mustAcquire(t, locker.Acquire, "held")
-	next := background(testContext(t), t, other.Acquire, "held")
+	held := locktest.MustAcquire(t, locker.Acquire, "held")
+	next := locktest.Background(locktest.Context(t), t, other.Acquire, "held")
 	s.awaitEntries(t, "held", 2)
-	theirs := mustAcquire(t, other.Acquire, "theirs")
-	waiting := background(testContext(t), t, locker.Acquire, "theirs")
+	theirs := locktest.MustAcquire(t, other.Acquire, "theirs")
+	waiting := locktest.Background(locktest.Context(t), t, locker.Acquire, "theirs")
 	s.awaitEntries(t, "theirs", 2)
 	if err := locker.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantLost(t, held)
-	if err := held.Release(testContext(t)); !errors.Is(err, locks.ErrClosed) {
+	locktest.WantLost(t, held)
+	if err := held.Release(locktest.Context(t)); !errors.Is(err, locks.ErrClosed) {
 		t.Errorf("release after Close: %v", err)
 	}
-	mustRelease(t, wantGrant(t, next))
-	if g := <-waiting; !errors.Is(g.err, locks.ErrClosed) {
-		t.Errorf("waiter of a closed locker: %v, %v", g.lease, g.err)
+	locktest.MustRelease(t, locktest.WantGrant(t, next))
+	if g := <-waiting; !errors.Is(g.Err, locks.ErrClosed) {
+		t.Errorf("waiter of a closed locker: %v, %v", g.Lease, g.Err)
 	}
 	s.awaitEntries(t, "theirs", 1)
-	mustRelease(t, theirs)
-	if lease, err := locker.Acquire(testContext(t), "r"); !errors.Is(err, locks.ErrClosed) {
+	locktest.MustRelease(t, theirs)
+	if lease, err := locker.Acquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrClosed) {
 		t.Errorf("acquire after Close = %v, %v", lease, err)
 	}
 	if err := locker.Close(); err != nil {
@@ -126,22 +127,22 @@ func TestCloseAfterCancel(t *testing.T) {
 	far := newLink(t, s.Addr())
 	far.Delay(20 * time.Millisecond)
 	long := redislock.Config{TTL: 10 * time.Minute}
-	held := mustAcquire(t, s.locker(t, long, s.Addr()).Acquire, "r")
+	held := locktest.MustAcquire(t, s.locker(t, long, s.Addr()).Acquire, "r")
 	for range 5 {
 		locker := s.locker(t, long, far.Addr())
-		ctx, cancel := context.WithCancel(testContext(t))
-		waiting := background(ctx, t, locker.Acquire, "r")
+		ctx, cancel := context.WithCancel(locktest.Context(t))
+		waiting := locktest.Background(ctx, t, locker.Acquire, "r")
 		s.awaitEntries(t, "r", 2)
 		cancel()
-		if g := <-waiting; !errors.Is(g.err, context.Canceled) {
-			t.Errorf("acquire = %v, %v", g.lease, g.err)
+		if g := <-waiting; !errors.Is(g.Err, context.Canceled) {
+			t.Errorf("acquire = %v, %v", g.Lease, g.Err)
 		}
 		if err := locker.Close(); err != nil {
 			t.Error(err)
 		}
 		s.awaitEntries(t, "r", 1)
 	}
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 }
 
 // TestDeadReader: one that crashed keeps a writer out for its own time only, and
@@ -151,18 +152,18 @@ func TestDeadReader(t *testing.T) {
 	s := newService(t, testenv.Redis(t))
 	link := newLink(t, s.Addr())
 	live, crashing := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: shortTTL}, link.Addr())
-	reader, dead := mustAcquire(t, live.AcquireShared, "r"), mustAcquire(t, crashing.AcquireShared, "r")
+	reader, dead := locktest.MustAcquire(t, live.AcquireShared, "r"), locktest.MustAcquire(t, crashing.AcquireShared, "r")
 	link.Refuse(true)
-	wantLost(t, dead)
+	locktest.WantLost(t, dead)
 	s.awaitEntries(t, "r", 1)
-	wantHeld(t, reader)
-	waiting := background(testContext(t), t, live.Acquire, "r")
+	locktest.WantHeld(t, reader)
+	waiting := locktest.Background(locktest.Context(t), t, live.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
-	wantHeld(t, reader)
-	mustRelease(t, reader)
-	writer := wantGrant(t, waiting)
-	wantRising(t, dead, writer)
-	mustRelease(t, writer)
+	locktest.WantHeld(t, reader)
+	locktest.MustRelease(t, reader)
+	writer := locktest.WantGrant(t, waiting)
+	locktest.WantRising(t, dead, writer)
+	locktest.MustRelease(t, writer)
 }
 
 // TestDeadWaiter: one that crashed at the head of the queue keeps those behind
@@ -172,19 +173,19 @@ func TestDeadWaiter(t *testing.T) {
 	s := newService(t, testenv.Redis(t))
 	link := newLink(t, s.Addr())
 	live, crashing := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: shortTTL}, link.Addr())
-	held := mustAcquire(t, live.Acquire, "r")
-	dead := background(testContext(t), t, crashing.Acquire, "r")
+	held := locktest.MustAcquire(t, live.Acquire, "r")
+	dead := locktest.Background(locktest.Context(t), t, crashing.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
-	waiting := background(testContext(t), t, live.Acquire, "r")
+	waiting := locktest.Background(locktest.Context(t), t, live.Acquire, "r")
 	s.awaitEntries(t, "r", 3)
 	link.Refuse(true)
-	mustRelease(t, held)
-	if g := <-dead; !errors.Is(g.err, locks.ErrLost) {
-		t.Errorf("waiter without a service: %v, %v", g.lease, g.err)
+	locktest.MustRelease(t, held)
+	if g := <-dead; !errors.Is(g.Err, locks.ErrLost) {
+		t.Errorf("waiter without a service: %v, %v", g.Lease, g.Err)
 	}
-	next := wantGrant(t, waiting)
-	wantRising(t, held, next)
-	mustRelease(t, next)
+	next := locktest.WantGrant(t, waiting)
+	locktest.WantRising(t, held, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestLostWakeups (rueidis #602, Redisson #3891): with messages that get lost
@@ -199,7 +200,7 @@ func TestLostWakeups(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				s.client.ClientKillByFilter(testContext(t), "TYPE", "pubsub")
+				s.client.ClientKillByFilter(locktest.Context(t), "TYPE", "pubsub")
 			}
 		}
 	})
@@ -208,12 +209,12 @@ func TestLostWakeups(t *testing.T) {
 		locker := s.locker(t, redislock.Config{TTL: longTTL, FallbackPoll: 50 * time.Millisecond}, s.Addr())
 		work.Go(func() {
 			for range 5 {
-				lease, err := locker.Acquire(testContext(t), "r")
+				lease, err := locker.Acquire(locktest.Context(t), "r")
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if err := lease.Release(testContext(t)); err != nil {
+				if err := lease.Release(locktest.Context(t)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -232,11 +233,11 @@ func TestHead(t *testing.T) {
 	link := newLink(t, s.Addr())
 	const ttl = 2 * time.Second
 	crashing := s.locker(t, redislock.Config{TTL: ttl}, link.Addr())
-	dead := mustAcquire(t, crashing.Acquire, "r")
+	dead := locktest.MustAcquire(t, crashing.Acquire, "r")
 	link.Refuse(true)
 	live := s.locker(t, redislock.Config{TTL: 10 * time.Minute, FallbackPoll: 3 * time.Minute}, s.Addr())
-	next := mustAcquire(t, live.Acquire, "r")
-	wantRising(t, dead, next)
+	next := locktest.MustAcquire(t, live.Acquire, "r")
+	locktest.WantRising(t, dead, next)
 }
 
 // TestMissedWakeups: what was published before a subscription was there, or while
@@ -248,19 +249,19 @@ func TestMissedWakeups(t *testing.T) {
 	near := s.locker(t, rare, s.Addr())
 	link := newLink(t, s.Addr())
 	far := s.locker(t, rare, link.Addr())
-	mustRelease(t, mustAcquire(t, far.Acquire, "r")) // it has a connection now
+	locktest.MustRelease(t, locktest.MustAcquire(t, far.Acquire, "r")) // it has a connection now
 	for _, trouble := range []func(){
 		func() { link.Freeze() }, // most likely before it has subscribed
 		func() { link.Refuse(true) },
 	} {
-		held := mustAcquire(t, near.Acquire, "r")
-		waiting := background(testContext(t), t, far.Acquire, "r")
+		held := locktest.MustAcquire(t, near.Acquire, "r")
+		waiting := locktest.Background(locktest.Context(t), t, far.Acquire, "r")
 		s.awaitEntries(t, "r", 2)
 		trouble()
-		mustRelease(t, held)
+		locktest.MustRelease(t, held)
 		link.Thaw()
 		link.Refuse(false)
-		mustRelease(t, wantGrant(t, waiting))
+		locktest.MustRelease(t, locktest.WantGrant(t, waiting))
 	}
 }
 
@@ -269,11 +270,11 @@ func TestMissedWakeups(t *testing.T) {
 func TestAnotherGrant(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Redis(t))
-	lease := mustAcquire(t, s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()).Acquire, "r")
+	lease := locktest.MustAcquire(t, s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()).Acquire, "r")
 	member := s.members(t, "r")[0]
-	if err := s.client.HSet(testContext(t), s.key("r", "held"), member, lease.Token().Number+1).Err(); err != nil {
+	if err := s.client.HSet(locktest.Context(t), s.key("r", "held"), member, lease.Token().Number+1).Err(); err != nil {
 		t.Fatal(err)
 	}
-	wantLost(t, lease)
-	await(t, func() bool { return len(s.members(t, "r")) == 0 })
+	locktest.WantLost(t, lease)
+	locktest.Await(t, func() bool { return len(s.members(t, "r")) == 0 })
 }

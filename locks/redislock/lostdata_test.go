@@ -12,6 +12,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
@@ -41,7 +42,7 @@ func TestDataIsLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(tb testing.TB, s *service){
 		"FLUSHALL": func(tb testing.TB, s *service) {
-			if err := s.client.FlushAll(testContext(tb)).Err(); err != nil {
+			if err := s.client.FlushAll(locktest.Context(tb)).Err(); err != nil {
 				tb.Fatal(err)
 			}
 		},
@@ -54,21 +55,21 @@ func TestDataIsLost(t *testing.T) {
 			locker := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr())
 			var before locks.Lease
 			for range 3 {
-				lease := mustAcquire(t, locker.Acquire, "r")
+				lease := locktest.MustAcquire(t, locker.Acquire, "r")
 				r.mustClaim(t, lease)
 				if before != nil {
-					wantRising(t, before, lease)
-					wantLost(t, before)
+					locktest.WantRising(t, before, lease)
+					locktest.WantLost(t, before)
 					if err := r.claim(before.Token()); !errors.Is(err, guard.ErrStale) {
 						t.Errorf("claim of a lost token: %v", err)
 					}
 				}
 				before = lease
-				waiting := background(testContext(t), t, locker.Acquire, "r")
+				waiting := locktest.Background(locktest.Context(t), t, locker.Acquire, "r")
 				s.awaitEntries(t, "r", 2)
 				lose(t, s)
-				if g := <-waiting; !errors.Is(g.err, locks.ErrLost) {
-					t.Fatalf("waiter got %v, %v", g.lease, g.err)
+				if g := <-waiting; !errors.Is(g.Err, locks.ErrLost) {
+					t.Fatalf("waiter got %v, %v", g.Lease, g.Err)
 				}
 			}
 		})
@@ -87,19 +88,19 @@ func TestFailover(t *testing.T) {
 	old := newService(t, primary)
 	fresh := &service{redis: replica, prefix: old.prefix, client: replica.Client(t)}
 
-	mustRelease(t, mustAcquire(t, old.locker(t, redislock.Config{TTL: longTTL}, primary.Addr()).Acquire, "r"))
-	await(t, func() bool { return fresh.client.Exists(testContext(t), fresh.key("r", "number")).Val() == 1 })
+	locktest.MustRelease(t, locktest.MustAcquire(t, old.locker(t, redislock.Config{TTL: longTTL}, primary.Addr()).Acquire, "r"))
+	locktest.Await(t, func() bool { return fresh.client.Exists(locktest.Context(t), fresh.key("r", "number")).Val() == 1 })
 	link.Refuse(true) // what comes now does not reach the replica
 	var r resource
-	a := mustAcquire(t, old.locker(t, redislock.Config{TTL: longTTL}, primary.Addr()).Acquire, "r")
+	a := locktest.MustAcquire(t, old.locker(t, redislock.Config{TTL: longTTL}, primary.Addr()).Acquire, "r")
 	r.mustClaim(t, a)
-	if err := fresh.client.Do(testContext(t), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+	if err := fresh.client.Do(locktest.Context(t), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	b := mustAcquire(t, fresh.locker(t, redislock.Config{TTL: longTTL}, replica.Addr()).Acquire, "r")
-	wantHeld(t, a)
-	wantHeld(t, b)
-	wantRising(t, a, b)
+	b := locktest.MustAcquire(t, fresh.locker(t, redislock.Config{TTL: longTTL}, replica.Addr()).Acquire, "r")
+	locktest.WantHeld(t, a)
+	locktest.WantHeld(t, b)
+	locktest.WantRising(t, a, b)
 	r.mustClaim(t, b)
 	if err := r.claim(a.Token()); !errors.Is(err, guard.ErrStale) {
 		t.Errorf("claim of the old holder: %v", err)
@@ -126,7 +127,7 @@ func TestHeal(t *testing.T) {
 				s.setNumber(t, name, ahead) // so that the next is ahead+1
 			}
 			r, runs := resource{refused.mark}, 0
-			err := locks.Heal(testContext(t), locker, name, func(_ context.Context, lease locks.Lease) error {
+			err := locks.Heal(locktest.Context(t), locker, name, func(_ context.Context, lease locks.Lease) error {
 				runs++
 				err := r.claim(lease.Token())
 				if runs == 1 && !errors.Is(err, refused.reason) {
@@ -137,7 +138,7 @@ func TestHeal(t *testing.T) {
 			if err != nil || runs != 2 {
 				t.Errorf("%d runs, %v", runs, err)
 			}
-			r.mustClaim(t, mustAcquire(t, locker.Acquire, name))
+			r.mustClaim(t, locktest.MustAcquire(t, locker.Acquire, name))
 		})
 	}
 }
@@ -151,24 +152,24 @@ func TestSentinel(t *testing.T) {
 		MasterName: redis.Name(), SentinelAddrs: []string{redis.Addr()},
 	})
 	t.Cleanup(func() { client.Close() })
-	locker := newLocker(t, client, redislock.Config{TTL: longTTL, Replicas: 1, ReplicaTimeout: patience})
-	held := mustAcquire(t, locker.Acquire, "r")
+	locker := newLocker(t, client, redislock.Config{TTL: longTTL, Replicas: 1, ReplicaTimeout: locktest.Patience})
+	held := locktest.MustAcquire(t, locker.Acquire, "r")
 	redis.Primary.Kill(t)
 	unreplicated := newLocker(t, client, redislock.Config{TTL: longTTL})
-	await(t, func() bool {
+	locktest.Await(t, func() bool {
 		// The lock was replicated, so the new primary has it too.
-		lease, err := unreplicated.TryAcquire(testContext(t), "r")
+		lease, err := unreplicated.TryAcquire(locktest.Context(t), "r")
 		if err == nil {
 			t.Fatalf("lock of %v was granted again: %v", held.Token(), lease.Token())
 		}
 		return errors.Is(err, locks.ErrHeld)
 	})
-	waiting := background(testContext(t), t, unreplicated.Acquire, "r")
-	wantHeld(t, held)
-	mustRelease(t, held)
-	next := wantGrant(t, waiting)
-	wantRising(t, held, next)
-	mustRelease(t, next)
+	waiting := locktest.Background(locktest.Context(t), t, unreplicated.Acquire, "r")
+	locktest.WantHeld(t, held)
+	locktest.MustRelease(t, held)
+	next := locktest.WantGrant(t, waiting)
+	locktest.WantRising(t, held, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestNotReplicated: a grant that has not reached the replicas in time is undone
@@ -178,24 +179,24 @@ func TestNotReplicated(t *testing.T) {
 	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
 	locker := s.locker(t, redislock.Config{TTL: longTTL, Replicas: 1, ReplicaTimeout: 50 * time.Millisecond}, s.Addr())
 	plain := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
-	if lease, err := locker.Acquire(testContext(t), "r"); !errors.Is(err, redislock.ErrNotReplicated) {
+	if lease, err := locker.Acquire(locktest.Context(t), "r"); !errors.Is(err, redislock.ErrNotReplicated) {
 		t.Fatalf("acquire without a replica: %v, %v", lease, err)
 	}
 	s.awaitEntries(t, "r", 0)
-	held := mustAcquire(t, plain.TryAcquire, "r")
-	waiting := background(testContext(t), t, locker.Acquire, "r")
+	held := locktest.MustAcquire(t, plain.TryAcquire, "r")
+	waiting := locktest.Background(locktest.Context(t), t, locker.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
-	mustRelease(t, held)
-	if g := <-waiting; !errors.Is(g.err, redislock.ErrNotReplicated) {
-		t.Fatalf("waiter without a replica: %v, %v", g.lease, g.err)
+	locktest.MustRelease(t, held)
+	if g := <-waiting; !errors.Is(g.Err, redislock.ErrNotReplicated) {
+		t.Fatalf("waiter without a replica: %v, %v", g.Lease, g.Err)
 	}
 	s.awaitEntries(t, "r", 0)
 
 	replica := testenv.StartRedis(t, testenv.RedisConfig{ReplicaOf: s.Addr()})
 	testenv.AwaitReplica(t, replica)
-	lease := mustAcquire(t, s.locker(t, redislock.Config{TTL: longTTL, Replicas: 1, ReplicaTimeout: patience}, s.Addr()).Acquire, "r")
-	if n := replica.Client(t).HLen(testContext(t), s.key("r", "held")).Val(); n != 1 {
+	lease := locktest.MustAcquire(t, s.locker(t, redislock.Config{TTL: longTTL, Replicas: 1, ReplicaTimeout: locktest.Patience}, s.Addr()).Acquire, "r")
+	if n := replica.Client(t).HLen(locktest.Context(t), s.key("r", "held")).Val(); n != 1 {
 		t.Errorf("the replica has %d holders", n)
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/lockstest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
@@ -23,7 +24,6 @@ const (
 	// shortTTL is for tests that lose a lease, longTTL for the others.
 	shortTTL = 3 * time.Second
 	longTTL  = 30 * time.Second
-	patience = 60 * time.Second
 	issuer   = "test-redis"
 )
 
@@ -121,7 +121,7 @@ func (s *service) key(resource, which string) string {
 
 func (s *service) Entries(tb testing.TB, resource string) int {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
 	defer cancel()
 	now, err := s.client.Time(ctx).Result()
 	if err != nil {
@@ -134,10 +134,15 @@ func (s *service) Entries(tb testing.TB, resource string) int {
 	return int(n)
 }
 
+func (s *service) awaitEntries(tb testing.TB, resource string, n int) {
+	tb.Helper()
+	locktest.Await(tb, func() bool { return s.Entries(tb, resource) == n })
+}
+
 // members are those who hold the lock of resource, and then those who wait.
 func (s *service) members(tb testing.TB, resource string) []string {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
 	defer cancel()
 	held, err := s.client.HKeys(ctx, s.key(resource, "held")).Result()
 	if err != nil {
@@ -152,7 +157,7 @@ func (s *service) members(tb testing.TB, resource string) []string {
 
 func (s *service) Break(tb testing.TB, resource string, token guard.Token) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
 	defer cancel()
 	var broken string
 	for _, member := range s.members(tb, resource) {

@@ -9,6 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
@@ -25,9 +26,9 @@ func slotOf(t *testing.T, nodes []*testenv.RedisServer, key string) *slot {
 	s := &slot{}
 	for _, node := range nodes {
 		client := node.Client(t)
-		s.number = client.ClusterKeySlot(testContext(t), key).Val()
-		id := client.ClusterMyID(testContext(t)).Val()
-		if client.Exists(testContext(t), key).Val() == 1 {
+		s.number = client.ClusterKeySlot(locktest.Context(t), key).Val()
+		id := client.ClusterMyID(locktest.Context(t)).Val()
+		if client.Exists(locktest.Context(t), key).Val() == 1 {
 			s.from, s.fromID = client, id
 		} else {
 			s.to, s.toID, s.target = client, id, node.Addr()
@@ -41,7 +42,7 @@ func slotOf(t *testing.T, nodes []*testenv.RedisServer, key string) *slot {
 
 func do(t *testing.T, client *goredis.Client, args ...any) {
 	t.Helper()
-	if err := client.Do(testContext(t), args...).Err(); err != nil {
+	if err := client.Do(locktest.Context(t), args...).Err(); err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
 }
@@ -57,7 +58,7 @@ func (s *slot) begin(t *testing.T) {
 func (s *slot) move(t *testing.T, n int) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(s.target)
-	for _, key := range s.from.ClusterGetKeysInSlot(testContext(t), int(s.number), n).Val() {
+	for _, key := range s.from.ClusterGetKeysInSlot(locktest.Context(t), int(s.number), n).Val() {
 		do(t, s.from, "MIGRATE", host, port, key, 0, 5000)
 	}
 }
@@ -86,26 +87,26 @@ func TestSlotMoves(t *testing.T) {
 		return newLocker(t, client, redislock.Config{TTL: ttl, Prefix: "p:"})
 	}
 	a, b := open(), open()
-	held := mustAcquire(t, a.Acquire, "r")
-	waiting := background(testContext(t), t, b.Acquire, "r")
+	held := locktest.MustAcquire(t, a.Acquire, "r")
+	waiting := locktest.Background(locktest.Context(t), t, b.Acquire, "r")
 	s := slotOf(t, nodes, "p:{r}:held")
-	await(t, func() bool { return s.from.ZCard(testContext(t), "p:{r}:queue").Val() == 1 })
+	locktest.Await(t, func() bool { return s.from.ZCard(locktest.Context(t), "p:{r}:queue").Val() == 1 })
 	s.begin(t)
 	before := held.Deadline()
 	<-time.After(ttl / 3) // a renewal is due in that time
-	late := background(testContext(t), t, a.Acquire, "r")
+	late := locktest.Background(locktest.Context(t), t, a.Acquire, "r")
 	s.end(t)
-	await(t, func() bool { return held.Deadline().After(before.Add(ttl/3)) || held.Err() != nil })
-	wantHeld(t, held)
+	locktest.Await(t, func() bool { return held.Deadline().After(before.Add(ttl/3)) || held.Err() != nil })
+	locktest.WantHeld(t, held)
 	if len(waiting)+len(late) > 0 {
 		t.Fatal("two hold the lock")
 	}
-	mustRelease(t, held)
-	second := wantGrant(t, waiting)
-	mustRelease(t, second)
-	third := wantGrant(t, late)
-	wantRising(t, held, second, third)
-	mustRelease(t, third)
+	locktest.MustRelease(t, held)
+	second := locktest.WantGrant(t, waiting)
+	locktest.MustRelease(t, second)
+	third := locktest.WantGrant(t, late)
+	locktest.WantRising(t, held, second, third)
+	locktest.MustRelease(t, third)
 }
 
 // TestRightsAreTakenAway: a user that may do nothing any more has lost its lock by
@@ -117,29 +118,29 @@ func TestRightsAreTakenAway(t *testing.T) {
 	client := s.user(t, "u", append(leastRights, "&"+s.prefix+"*")...)
 	locker := newLocker(t, client, redislock.Config{Prefix: s.prefix, TTL: shortTTL})
 	other := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr())
-	held := mustAcquire(t, locker.Acquire, "r")
+	held := locktest.MustAcquire(t, locker.Acquire, "r")
 	takeAway := func() { do(t, s.client, "ACL", "SETUSER", "u", "-@all") }
 	giveBack := func() { do(t, s.client, append([]any{"ACL", "SETUSER", "u"}, leastRights...)...) }
 
 	takeAway()
 	before := held.Deadline()
-	if _, err := locker.Acquire(testContext(t), "another"); err == nil || !strings.Contains(err.Error(), "user may not") {
+	if _, err := locker.Acquire(locktest.Context(t), "another"); err == nil || !strings.Contains(err.Error(), "user may not") {
 		t.Errorf("acquire without rights: %v", err)
 	}
 	<-time.After(time.Until(before) / 2)
 	giveBack()
-	await(t, func() bool { return held.Deadline().After(before) || held.Err() != nil })
-	wantHeld(t, held)
+	locktest.Await(t, func() bool { return held.Deadline().After(before) || held.Err() != nil })
+	locktest.WantHeld(t, held)
 
-	waiting := background(testContext(t), t, other.Acquire, "r")
+	waiting := locktest.Background(locktest.Context(t), t, other.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
 	takeAway()
-	next := wantGrant(t, waiting)
+	next := locktest.WantGrant(t, waiting)
 	if err := held.Err(); err == nil {
 		t.Error("two hold the lock, and the first one does not know")
 	}
-	wantRising(t, held, next)
-	_ = held.Release(testContext(t))
-	wantHeld(t, next)
+	locktest.WantRising(t, held, next)
+	_ = held.Release(locktest.Context(t))
+	locktest.WantHeld(t, next)
 	giveBack() // so that nothing is left behind
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
@@ -51,16 +52,16 @@ func TestCluster(t *testing.T) {
 
 func clusterLife(t *testing.T, nodes []*testenv.RedisServer, a, b *redislock.Locker, resource string) {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := locktest.Context(t)
 	first, err := a.Acquire(ctx, resource)
 	if err != nil {
 		t.Errorf("acquire %q: %v", resource, err)
 		return
 	}
-	reader := background(ctx, t, b.AcquireShared, resource)
-	writer := background(ctx, t, a.Acquire, resource)
+	reader := locktest.Background(ctx, t, b.AcquireShared, resource)
+	writer := locktest.Background(ctx, t, a.Acquire, resource)
 	slots, keys := map[int64]bool{}, 0
-	await(t, func() bool {
+	locktest.Await(t, func() bool {
 		slots, keys = map[int64]bool{}, 0
 		for _, node := range nodes {
 			client := node.Client(t)
@@ -89,13 +90,13 @@ func clusterLife(t *testing.T, nodes []*testenv.RedisServer, a, b *redislock.Loc
 	}
 }
 
-func release(t *testing.T, g granted) {
+func release(t *testing.T, g locktest.Granted) {
 	t.Helper()
-	if g.err != nil {
-		t.Error(g.err)
+	if g.Err != nil {
+		t.Error(g.Err)
 		return
 	}
-	if err := g.lease.Release(testContext(t)); err != nil {
+	if err := g.Lease.Release(locktest.Context(t)); err != nil {
 		t.Error(err)
 	}
 }
@@ -105,12 +106,12 @@ func TestNeighbours(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Redis(t))
 	locker := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr())
-	held := mustAcquire(t, locker.Acquire, "orders")
-	waiting := background(testContext(t), t, locker.Acquire, "orders")
+	held := locktest.MustAcquire(t, locker.Acquire, "orders")
+	waiting := locktest.Background(locktest.Context(t), t, locker.Acquire, "orders")
 	s.awaitEntries(t, "orders", 2)
 	for _, neighbour := range []string{"orders/eu", "orders:held", "order", "orders}", "{orders}", "orders%2Feu"} {
-		mustRelease(t, mustAcquire(t, locker.TryAcquire, neighbour))
+		locktest.MustRelease(t, locktest.MustAcquire(t, locker.TryAcquire, neighbour))
 	}
-	mustRelease(t, held)
-	mustRelease(t, wantGrant(t, waiting))
+	locktest.MustRelease(t, held)
+	locktest.MustRelease(t, locktest.WantGrant(t, waiting))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
@@ -49,7 +50,7 @@ func acquireMany(tb testing.TB, locker *redislock.Locker, prefix string, n int) 
 	tb.Helper()
 	leases := make([]locks.Lease, n)
 	for i := range leases {
-		leases[i] = mustAcquire(tb, locker.Acquire, fmt.Sprint(prefix, i))
+		leases[i] = locktest.MustAcquire(tb, locker.Acquire, fmt.Sprint(prefix, i))
 	}
 	return leases
 }
@@ -60,7 +61,7 @@ func awaitRenewal(tb testing.TB, leases []locks.Lease) {
 	for i, lease := range leases {
 		before[i] = lease.Deadline()
 	}
-	await(tb, func() bool {
+	locktest.Await(tb, func() bool {
 		for i, lease := range leases {
 			if !lease.Deadline().After(before[i]) {
 				return false
@@ -97,7 +98,7 @@ func TestRenewTogether(t *testing.T) {
 				t.Errorf("%d requests for two or three renewals of %d leases", got, n)
 			}
 			for _, lease := range leases {
-				wantHeld(t, lease)
+				locktest.WantHeld(t, lease)
 			}
 		})
 	}
@@ -112,19 +113,19 @@ func TestOneOfManyIsGone(t *testing.T) {
 	awaitRenewal(t, leases)
 	s.Break(t, "7", leases[7].Token())
 	// What somebody has put in the place of a lock is an error each time.
-	if err := s.client.Set(testContext(t), s.key("8", "until"), "what", 0).Err(); err != nil {
+	if err := s.client.Set(locktest.Context(t), s.key("8", "until"), "what", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	gone := leases[7:9]
 	kept := slices.Concat(leases[:7], leases[9:])
-	wantLost(t, gone[0])
+	locktest.WantLost(t, gone[0])
 	// In the middle of that Redis forgets the script.
-	s.client.ScriptFlush(testContext(t))
+	s.client.ScriptFlush(locktest.Context(t))
 	awaitRenewal(t, kept)
-	wantLost(t, gone[1])
+	locktest.WantLost(t, gone[1])
 	awaitRenewal(t, kept)
 	for _, lease := range kept {
-		wantHeld(t, lease)
+		locktest.WantHeld(t, lease)
 	}
 }
 
@@ -143,7 +144,7 @@ func TestTogetherFails(t *testing.T) {
 	awaitRenewal(t, leases)
 	awaitRenewal(t, leases)
 	for _, lease := range leases {
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
 }
 
@@ -152,10 +153,10 @@ func TestLongTTL(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Redis(t))
 	locker := s.locker(t, redislock.Config{TTL: 20 * 365 * 24 * time.Hour}, s.Addr())
-	held := mustAcquire(t, locker.Acquire, "r")
-	wantHeld(t, held)
-	waiting := background(testContext(t), t, locker.Acquire, "r")
+	held := locktest.MustAcquire(t, locker.Acquire, "r")
+	locktest.WantHeld(t, held)
+	waiting := locktest.Background(locktest.Context(t), t, locker.Acquire, "r")
 	s.awaitEntries(t, "r", 2)
-	mustRelease(t, held)
-	mustRelease(t, wantGrant(t, waiting))
+	locktest.MustRelease(t, held)
+	locktest.MustRelease(t, locktest.WantGrant(t, waiting))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
@@ -21,27 +22,27 @@ func quiet() redislock.Config {
 func TestUncontendedRequests(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Redis(t))
-	count := counter{Link: newLink(t, s.Addr())}
+	count := locktest.Counter{Link: newLink(t, s.Addr()), Counts: isScript}
 	locker := s.locker(t, quiet(), count.Addr())
 	near := s.locker(t, quiet(), s.Addr())
-	mustRelease(t, mustAcquire(t, near.Acquire, "first")) // Redis has the script now
+	locktest.MustRelease(t, locktest.MustAcquire(t, near.Acquire, "first")) // Redis has the script now
 
 	for range 2 {
-		for name, acquire := range map[string]acquireFunc{
+		for name, acquire := range map[string]locktest.AcquireFunc{
 			"EVALSHA acquire": locker.Acquire, "EVALSHA try": locker.TryAcquireShared,
 		} {
-			lease := mustAcquire(t, acquire, "r")
-			count.want(t, "acquire", name)
-			mustRelease(t, lease)
-			count.want(t, "release", "EVALSHA leave")
+			lease := locktest.MustAcquire(t, acquire, "r")
+			count.Want(t, "acquire", name)
+			locktest.MustRelease(t, lease)
+			count.Want(t, "release", "EVALSHA leave")
 		}
 	}
-	held := mustAcquire(t, near.Acquire, "r")
-	if _, err := locker.TryAcquire(testContext(t), "r"); !errors.Is(err, locks.ErrHeld) {
+	held := locktest.MustAcquire(t, near.Acquire, "r")
+	if _, err := locker.TryAcquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrHeld) {
 		t.Fatalf("TryAcquire of a held lock: %v", err)
 	}
-	count.want(t, "try of a held lock", "EVALSHA try")
-	mustRelease(t, held)
+	count.Want(t, "try of a held lock", "EVALSHA try")
+	locktest.MustRelease(t, held)
 }
 
 // TestRequestsPerGrant: however many wait, a grant costs the same (no herd):
@@ -52,33 +53,33 @@ func TestRequestsPerGrant(t *testing.T) {
 		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, testenv.Redis(t))
-			count := counter{Link: newLink(t, s.Addr())}
+			count := locktest.Counter{Link: newLink(t, s.Addr()), Counts: isScript}
 			var lockers []*redislock.Locker
 			for range min(waiters, 10) {
 				locker := s.locker(t, quiet(), count.Addr())
 				s.subscribe(t, locker)
 				lockers = append(lockers, locker)
 			}
-			count.since()
+			count.Since()
 			rounds := max(2, 100/waiters)
 			var wg sync.WaitGroup
 			for i := range waiters {
 				locker := lockers[i%len(lockers)]
 				wg.Go(func() {
 					for range rounds {
-						lease, err := locker.Acquire(testContext(t), "r")
+						lease, err := locker.Acquire(locktest.Context(t), "r")
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if err := lease.Release(testContext(t)); err != nil {
+						if err := lease.Release(locktest.Context(t)); err != nil {
 							t.Error(err)
 						}
 					}
 				})
 			}
 			wg.Wait()
-			if requests, grants := len(count.since()), waiters*rounds; requests != 2*grants {
+			if requests, grants := len(count.Since()), waiters*rounds; requests != 2*grants {
 				t.Errorf("%d requests for %d grants, want 2 for each", requests, grants)
 			}
 		})
@@ -89,18 +90,18 @@ func TestRequestsPerGrant(t *testing.T) {
 func (s *service) subscribe(tb testing.TB, locker *redislock.Locker) {
 	tb.Helper()
 	resource, before := locks.NewID(), s.subscribers(tb)
-	held := mustAcquire(tb, locker.Acquire, resource)
-	got := background(testContext(tb), tb, locker.Acquire, resource)
+	held := locktest.MustAcquire(tb, locker.Acquire, resource)
+	got := locktest.Background(locktest.Context(tb), tb, locker.Acquire, resource)
 	s.awaitEntries(tb, resource, 2)
-	await(tb, func() bool { return s.subscribers(tb) > before })
-	mustRelease(tb, held)
-	mustRelease(tb, wantGrant(tb, got))
+	locktest.Await(tb, func() bool { return s.subscribers(tb) > before })
+	locktest.MustRelease(tb, held)
+	locktest.MustRelease(tb, locktest.WantGrant(tb, got))
 }
 
 // subscribers are the lockers that listen.
 func (s *service) subscribers(tb testing.TB) int {
 	tb.Helper()
-	channels, err := s.client.PubSubChannels(testContext(tb), s.prefix+"wake:*").Result()
+	channels, err := s.client.PubSubChannels(locktest.Context(tb), s.prefix+"wake:*").Result()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -112,15 +113,15 @@ func (s *service) subscribers(tb testing.TB) int {
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Redis(t))
-	count := counter{Link: newLink(t, s.Addr())}
+	count := locktest.Counter{Link: newLink(t, s.Addr()), Counts: isScript}
 	locker := s.locker(t, redislock.Config{TTL: shortTTL}, count.Addr())
-	kept, released := mustAcquire(t, locker.Acquire, "kept"), mustAcquire(t, locker.AcquireShared, "released")
-	mustRelease(t, released)
-	count.since()
+	kept, released := locktest.MustAcquire(t, locker.Acquire, "kept"), locktest.MustAcquire(t, locker.AcquireShared, "released")
+	locktest.MustRelease(t, released)
+	count.Since()
 	first := kept.Deadline()
-	await(t, func() bool { return time.Now().After(first.Add(shortTTL)) })
-	wantHeld(t, kept)
-	requests := count.since()
+	locktest.Await(t, func() bool { return time.Now().After(first.Add(shortTTL)) })
+	locktest.WantHeld(t, kept)
+	requests := count.Since()
 	if n := len(requests); n < 3 || n > 8 {
 		t.Errorf("%d requests in twice the TTL: %q", n, requests)
 	}
@@ -129,7 +130,7 @@ func TestRenewal(t *testing.T) {
 			t.Errorf("request %q", path)
 		}
 	}
-	mustRelease(t, kept)
+	locktest.MustRelease(t, kept)
 }
 
 // TestRenewalSurvives what passes before the deadline: a lost reply, a refused
@@ -147,15 +148,15 @@ func TestRenewalSurvives(t *testing.T) {
 			t.Parallel()
 			link := newLink(t, s.Addr())
 			locker := s.locker(t, redislock.Config{TTL: 2 * shortTTL}, link.Addr())
-			lease := mustAcquire(t, locker.Acquire, name)
+			lease := locktest.MustAcquire(t, locker.Acquire, name)
 			first := lease.Deadline()
 			trouble(link)
 			// A first renewal has failed at two thirds of the time.
-			await(t, func() bool { return time.Until(first) < shortTTL*2/3 })
+			locktest.Await(t, func() bool { return time.Until(first) < shortTTL*2/3 })
 			link.Refuse(false)
 			link.Thaw()
-			await(t, func() bool { return lease.Deadline().After(first) })
-			mustRelease(t, lease)
+			locktest.Await(t, func() bool { return lease.Deadline().After(first) })
+			locktest.MustRelease(t, lease)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
@@ -22,7 +23,7 @@ func TestScriptIsFlushed(t *testing.T) {
 	lockers := []*redislock.Locker{
 		s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()), s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr()),
 	}
-	held := mustAcquire(t, lockers[0].Acquire, "held")
+	held := locktest.MustAcquire(t, lockers[0].Acquire, "held")
 	stop, flushing := make(chan struct{}), sync.WaitGroup{}
 	flushing.Go(func() {
 		for {
@@ -30,7 +31,7 @@ func TestScriptIsFlushed(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				s.client.ScriptFlush(testContext(t))
+				s.client.ScriptFlush(locktest.Context(t))
 			}
 		}
 	})
@@ -39,12 +40,12 @@ func TestScriptIsFlushed(t *testing.T) {
 		locker := lockers[i%2]
 		work.Go(func() {
 			for range 20 {
-				lease, err := locker.Acquire(testContext(t), "r")
+				lease, err := locker.Acquire(locktest.Context(t), "r")
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if err := lease.Release(testContext(t)); err != nil {
+				if err := lease.Release(locktest.Context(t)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -52,10 +53,10 @@ func TestScriptIsFlushed(t *testing.T) {
 	}
 	work.Wait()
 	first := held.Deadline()
-	await(t, func() bool { return held.Deadline().After(first) }) // renewed meanwhile
+	locktest.Await(t, func() bool { return held.Deadline().After(first) }) // renewed meanwhile
 	close(stop)
 	flushing.Wait()
-	mustRelease(t, held)
+	locktest.MustRelease(t, held)
 }
 
 // TestEviction: a Redis that may evict locks or numbers is refused.
@@ -64,32 +65,32 @@ func TestEviction(t *testing.T) {
 	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
 	set := func(policy string) {
 		t.Helper()
-		if err := s.client.ConfigSet(testContext(t), "maxmemory-policy", policy).Err(); err != nil {
+		if err := s.client.ConfigSet(locktest.Context(t), "maxmemory-policy", policy).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, policy := range []string{"allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"} {
 		set(policy)
-		for _, acquire := range []acquireFunc{
+		for _, acquire := range []locktest.AcquireFunc{
 			s.locker(t, redislock.Config{}, s.Addr()).Acquire, s.locker(t, redislock.Config{}, s.Addr()).TryAcquireShared,
 		} {
-			lease, err := acquire(testContext(t), "r")
+			lease, err := acquire(locktest.Context(t), "r")
 			if lease != nil || err == nil || !strings.Contains(err.Error(), "maxmemory-policy "+policy) {
 				t.Errorf("acquire = %v, %v", lease, err)
 			}
 		}
 	}
 	s.awaitEntries(t, "r", 0)
-	mustRelease(t, mustAcquire(t, s.locker(t, redislock.Config{SkipPolicyCheck: true}, s.Addr()).Acquire, "r"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, s.locker(t, redislock.Config{SkipPolicyCheck: true}, s.Addr()).Acquire, "r"))
 
 	// It is asked again when it has changed: after a restart, or a failover.
 	set("noeviction")
 	locker := s.locker(t, redislock.Config{}, s.Addr())
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
 	set("allkeys-lru")
-	mustRelease(t, mustAcquire(t, locker.Acquire, "r"))
-	s.client.ScriptFlush(testContext(t))
-	if lease, err := locker.Acquire(testContext(t), "r"); err == nil {
+	locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "r"))
+	s.client.ScriptFlush(locktest.Context(t))
+	if lease, err := locker.Acquire(locktest.Context(t), "r"); err == nil {
 		t.Errorf("acquire of a new server = %v", lease.Token())
 	}
 }
@@ -101,7 +102,7 @@ var leastRights = []any{"+@read", "+@write", "+@scripting", "+time", "+publish",
 func (s *service) user(tb testing.TB, name string, rules ...any) *goredis.Client {
 	tb.Helper()
 	args := append([]any{"ACL", "SETUSER", name, "on", ">secret", "~" + s.prefix + "*"}, rules...)
-	if err := s.client.Do(testContext(tb), args...).Err(); err != nil {
+	if err := s.client.Do(locktest.Context(tb), args...).Err(); err != nil {
 		tb.Fatal(err)
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Username: name, Password: "secret"})
@@ -127,7 +128,7 @@ func TestPermissions(t *testing.T) {
 		"noinfo": {append(least[:len(least):len(least)], "-info"), "INFO is not permitted"},
 		"nokeys": {append(least[:len(least):len(least)], "resetkeys", "~other"), "keys"},
 	} {
-		lease, err := open(name, test.rules...).Acquire(testContext(t), "r")
+		lease, err := open(name, test.rules...).Acquire(locktest.Context(t), "r")
 		if lease != nil || err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: acquire = %v, %v", name, lease, err)
 		}
@@ -137,11 +138,11 @@ func TestPermissions(t *testing.T) {
 		"least": least, "nochannels": append(least[:len(least):len(least)], "resetchannels"),
 	} {
 		locker := open(name, rules...)
-		held := mustAcquire(t, locker.Acquire, name)
-		waiting := background(testContext(t), t, locker.Acquire, name)
+		held := locktest.MustAcquire(t, locker.Acquire, name)
+		waiting := locktest.Background(locktest.Context(t), t, locker.Acquire, name)
 		s.awaitEntries(t, name, 2)
-		mustRelease(t, held)
-		mustRelease(t, wantGrant(t, waiting)) // by asking, if not by a message
+		locktest.MustRelease(t, held)
+		locktest.MustRelease(t, locktest.WantGrant(t, waiting)) // by asking, if not by a message
 	}
 }
 
@@ -156,32 +157,32 @@ func TestMemoryIsFull(t *testing.T) {
 			s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
 			limit := func(bytes string) {
 				t.Helper()
-				if err := s.client.ConfigSet(testContext(t), "maxmemory", bytes).Err(); err != nil {
+				if err := s.client.ConfigSet(locktest.Context(t), "maxmemory", bytes).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			locker := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr())
 			client := s.user(t, "waiter", slices.Concat(leastRights, []any{channels})...)
 			other := newLocker(t, client, redislock.Config{TTL: shortTTL, Prefix: s.prefix, FallbackPoll: 50 * time.Millisecond})
-			held := mustAcquire(t, locker.Acquire, "r")
-			waiting := background(testContext(t), t, other.Acquire, "r")
+			held := locktest.MustAcquire(t, locker.Acquire, "r")
+			waiting := locktest.Background(locktest.Context(t), t, other.Acquire, "r")
 			s.awaitEntries(t, "r", 2)
 			limit("1")
 			full := time.Now()
-			if lease, err := locker.TryAcquire(testContext(t), "other"); err == nil || !strings.Contains(err.Error(), "OOM") {
+			if lease, err := locker.TryAcquire(locktest.Context(t), "other"); err == nil || !strings.Contains(err.Error(), "OOM") {
 				t.Errorf("acquire without memory = %v, %v", lease, err)
 			}
-			await(t, func() bool { return held.Deadline().After(full.Add(2 * shortTTL)) })
-			mustRelease(t, held)
-			next := wantGrant(t, waiting)
-			wantRising(t, held, next)
+			locktest.Await(t, func() bool { return held.Deadline().After(full.Add(2 * shortTTL)) })
+			locktest.MustRelease(t, held)
+			next := locktest.WantGrant(t, waiting)
+			locktest.WantRising(t, held, next)
 			first := next.Deadline()
-			await(t, func() bool { return next.Deadline().After(first) })
-			mustRelease(t, next)
+			locktest.Await(t, func() bool { return next.Deadline().After(first) })
+			locktest.MustRelease(t, next)
 			s.wantNoEntries(t, "r")
 			s.wantNoEntries(t, "other")
 			limit("0")
-			mustRelease(t, mustAcquire(t, locker.Acquire, "other"))
+			locktest.MustRelease(t, locktest.MustAcquire(t, locker.Acquire, "other"))
 		})
 	}
 }
@@ -192,10 +193,10 @@ func TestGraveWithoutMemory(t *testing.T) {
 	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
 	a := redislock.NewAcquisition(s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()), "r")
 	for _, step := range []struct{ memory, op, want string }{{"1", "bury", "gone"}, {"0", "acquire", "dead"}} {
-		if err := s.client.ConfigSet(testContext(t), "maxmemory", step.memory).Err(); err != nil {
+		if err := s.client.ConfigSet(locktest.Context(t), "maxmemory", step.memory).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if state, err := a.Ask(testContext(t), step.op); state != step.want || err != nil {
+		if state, err := a.Ask(locktest.Context(t), step.op); state != step.want || err != nil {
 			t.Errorf("%s: %s, %v; want %s", step.op, state, err, step.want)
 		}
 	}
@@ -215,14 +216,14 @@ func TestForeignKeys(t *testing.T) {
 	s := newService(t, testenv.Redis(t))
 	locker := s.locker(t, redislock.Config{}, s.Addr())
 	for _, which := range []string{"number", "held", "queue", "until"} {
-		if err := s.client.RPush(testContext(t), s.key(which, which), "what").Err(); err != nil {
+		if err := s.client.RPush(locktest.Context(t), s.key(which, which), "what").Err(); err != nil {
 			t.Fatal(err)
 		}
-		lease, err := locker.TryAcquire(testContext(t), which)
+		lease, err := locker.TryAcquire(locktest.Context(t), which)
 		if lease != nil || err == nil || errors.Is(err, locks.ErrHeld) || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("%s: acquire = %v, %v", which, lease, err)
 		}
-		if keys := s.client.Keys(testContext(t), s.key(which, "held")).Val(); which != "held" && len(keys) != 0 {
+		if keys := s.client.Keys(locktest.Context(t), s.key(which, "held")).Val(); which != "held" && len(keys) != 0 {
 			t.Errorf("%s: %q", which, keys)
 		}
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/internal/testenv"
 	"github.com/fenceproxy/fenceproxy/locks"
+	"github.com/fenceproxy/fenceproxy/locks/internal/locktest"
 	"github.com/fenceproxy/fenceproxy/locks/redislock"
 )
 
 func mustStatus(tb testing.TB, locker locks.StatusLocker, resource string) locks.Status {
 	tb.Helper()
-	status, err := locker.Status(testContext(tb), resource)
+	status, err := locker.Status(locktest.Context(tb), resource)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func mustStatus(tb testing.TB, locker locks.StatusLocker, resource string) locks
 // dump is everything below the prefix of s, and when it ends.
 func (s *service) dump(tb testing.TB) map[string]string {
 	tb.Helper()
-	ctx, all := testContext(tb), map[string]string{}
+	ctx, all := locktest.Context(tb), map[string]string{}
 	keys, err := s.client.Keys(ctx, s.prefix+"*").Result()
 	if err != nil {
 		tb.Fatal(err)
@@ -56,12 +57,12 @@ func TestStatus(t *testing.T) {
 	if all := s.dump(t); len(all) != 0 {
 		t.Fatalf("to read the status made %v", all)
 	}
-	first, second := mustAcquire(t, a.AcquireShared, "r"), mustAcquire(t, b.AcquireShared, "r")
-	writer := background(testContext(t), t, a.Acquire, "r")
+	first, second := locktest.MustAcquire(t, a.AcquireShared, "r"), locktest.MustAcquire(t, b.AcquireShared, "r")
+	writer := locktest.Background(locktest.Context(t), t, a.Acquire, "r")
 	s.awaitEntries(t, "r", 3)
-	reader := background(testContext(t), t, b.AcquireShared, "r")
+	reader := locktest.Background(locktest.Context(t), t, b.AcquireShared, "r")
 	s.awaitEntries(t, "r", 4)
-	below := mustAcquire(t, a.Acquire, "r/eu")
+	below := locktest.MustAcquire(t, a.Acquire, "r/eu")
 
 	got := mustStatus(t, a, "r")
 	if len(got.Holders) != 2 || len(got.Waiters) != 2 || got.Issuer != issuer {
@@ -84,11 +85,11 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	for _, lease := range []locks.Lease{first, second, below} {
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
-	mustRelease(t, wantGrant(t, writer))
-	mustRelease(t, wantGrant(t, reader))
-	if _, err := a.Status(testContext(t), ""); !errors.Is(err, guard.ErrMalformed) {
+	locktest.MustRelease(t, locktest.WantGrant(t, writer))
+	locktest.MustRelease(t, locktest.WantGrant(t, reader))
+	if _, err := a.Status(locktest.Context(t), ""); !errors.Is(err, guard.ErrMalformed) {
 		t.Errorf("status of no name: %v", err)
 	}
 }
@@ -99,12 +100,12 @@ func TestStatusOfExpired(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.Redis(t))
 	near, link := s.locker(t, redislock.Config{TTL: longTTL}, s.Addr()), newLink(t, s.Addr())
-	lease := mustAcquire(t, s.locker(t, redislock.Config{TTL: longTTL}, link.Addr()).Acquire, "r")
-	got := background(testContext(t), t, s.locker(t, redislock.Config{TTL: longTTL}, link.Addr()).Acquire, "r")
+	lease := locktest.MustAcquire(t, s.locker(t, redislock.Config{TTL: longTTL}, link.Addr()).Acquire, "r")
+	got := locktest.Background(locktest.Context(t), t, s.locker(t, redislock.Config{TTL: longTTL}, link.Addr()).Acquire, "r")
 	s.awaitEntries(t, "r", 2)
 	link.Refuse(true) // both are silent from here on
 	member := s.members(t, "r")[0]
-	if err := s.client.ZAdd(testContext(t), s.key("r", "until"), goredis.Z{Score: 1, Member: member}).Err(); err != nil {
+	if err := s.client.ZAdd(locktest.Context(t), s.key("r", "until"), goredis.Z{Score: 1, Member: member}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	before := s.dump(t)
@@ -119,16 +120,16 @@ func TestStatusOfExpired(t *testing.T) {
 		t.Errorf("waiters %+v, want one who has not", status.Waiters)
 	}
 	// The next request, of whoever it is, ends the one and grants to the other.
-	if _, err := near.TryAcquire(testContext(t), "r"); !errors.Is(err, locks.ErrHeld) {
+	if _, err := near.TryAcquire(locktest.Context(t), "r"); !errors.Is(err, locks.ErrHeld) {
 		t.Errorf("a try: %v", err)
 	}
 	if now := mustStatus(t, near, "r"); len(now.Holders) != 1 || now.Holders[0].Holder != status.Waiters[0].Holder {
 		t.Errorf("then %+v", now)
 	}
 	link.Refuse(false)
-	next := wantGrant(t, got)
-	wantRising(t, lease, next)
-	mustRelease(t, next)
+	next := locktest.WantGrant(t, got)
+	locktest.WantRising(t, lease, next)
+	locktest.MustRelease(t, next)
 }
 
 // TestStatusPermissions: the documented permissions are enough, and a lack of
@@ -139,7 +140,7 @@ func TestStatusPermissions(t *testing.T) {
 	s := newService(t, redis)
 	as := func(name string, rules ...any) *redislock.Locker {
 		t.Helper()
-		if err := s.client.Do(testContext(t), append([]any{"ACL", "SETUSER", name, "on", ">pw"}, rules...)...).Err(); err != nil {
+		if err := s.client.Do(locktest.Context(t), append([]any{"ACL", "SETUSER", name, "on", ">pw"}, rules...)...).Err(); err != nil {
 			t.Fatal(err)
 		}
 		client := goredis.NewClient(&goredis.Options{Addr: redis.Addr(), Username: name, Password: "pw"})
@@ -149,16 +150,16 @@ func TestStatusPermissions(t *testing.T) {
 	full := as("full", "~fence:locks:*", "&fence:locks:*", "+@read", "+@write", "+@scripting", "+time", "+publish", "+subscribe", "+ping", "+info")
 	reader := as("reader", "~fence:locks:*", "+@read", "+@scripting", "+time")
 	stranger := as("stranger", "~others:*", "+@all")
-	lease := mustAcquire(t, full.Acquire, "r")
+	lease := locktest.MustAcquire(t, full.Acquire, "r")
 	for name, locker := range map[string]*redislock.Locker{"full": full, "reader": reader} {
 		if got := mustStatus(t, locker, "r"); len(got.Holders) != 1 || got.Holders[0].Holder != lease.Token().Holder {
 			t.Errorf("%s sees %+v", name, got)
 		}
 	}
-	if _, err := stranger.Status(testContext(t), "r"); !goredis.HasErrorPrefix(err, "NOPERM") {
+	if _, err := stranger.Status(locktest.Context(t), "r"); !goredis.HasErrorPrefix(err, "NOPERM") {
 		t.Errorf("status for a stranger: %v", err)
 	}
-	mustRelease(t, lease)
+	locktest.MustRelease(t, lease)
 }
 
 // TestStatusInCluster: a lock of any name is found on its node.
@@ -172,7 +173,7 @@ func TestStatusInCluster(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	locker := newLocker(t, client, redislock.Config{TTL: longTTL})
 	for _, resource := range braces() {
-		lease := mustAcquire(t, locker.Acquire, resource)
+		lease := locktest.MustAcquire(t, locker.Acquire, resource)
 		got := mustStatus(t, locker, resource)
 		if len(got.Holders) != 1 {
 			t.Fatalf("status of %q: %+v", resource, got)
@@ -180,7 +181,7 @@ func TestStatusInCluster(t *testing.T) {
 		if token, ok := got.Holders[0].Token(resource); !ok || token != lease.Token() {
 			t.Errorf("token %v, %v, want %v", token, ok, lease.Token())
 		}
-		mustRelease(t, lease)
+		locktest.MustRelease(t, lease)
 	}
 }
 
