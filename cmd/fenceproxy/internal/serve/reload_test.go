@@ -109,7 +109,7 @@ func TestServeReadyWhileReloading(t *testing.T) {
 // Whoever started it so that it outlives a terminal can have it reload all the same.
 func testServeReloadUnderNohup(t *testing.T, s *stand) {
 	script := filepath.Join(t.TempDir(), "nohup")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\ntrap '' HUP\nexec "+s.program+" \"$@\"\n"), 0o700); err != nil { //nolint:gosec // to be run
+	if err := os.WriteFile(script, []byte("#!/bin/sh\ntrap '' HUP\nexec "+s.program+" \"$@\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p := clitest.StartServe(t, script, s.env, "--config", s.file(clitest.JSONLog+oneListener))

@@ -24,19 +24,18 @@ func Fields(text string) (h http.Header, length int64, ok bool) {
 		if line, text, ok = strings.Cut(text, "\r\n"); !ok {
 			return nil, 0, false
 		}
-		colon := strings.IndexByte(line, ':')
-		if colon < 0 {
+		sent, value, ok := strings.Cut(line, ":")
+		if !ok {
 			return nil, 0, false
 		}
-		name, known := canonical[line[:colon]]
+		name, known := canonical[sent]
 		if !known {
-			if name = line[:colon]; !httpguts.ValidHeaderFieldName(name) {
+			if !httpguts.ValidHeaderFieldName(sent) {
 				return nil, 0, false
 			}
-			name = textproto.CanonicalMIMEHeaderKey(name)
+			name = textproto.CanonicalMIMEHeaderKey(sent)
 		}
-		value := strings.Trim(line[colon+1:], " \t")
-		if !httpguts.ValidHeaderFieldValue(value) {
+		if value = strings.Trim(value, " \t"); !httpguts.ValidHeaderFieldValue(value) {
 			return nil, 0, false
 		}
 		switch name {

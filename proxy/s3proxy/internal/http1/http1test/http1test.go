@@ -18,7 +18,7 @@ type Handler func(w *http1.Response, r *http.Request)
 // Start serves on loopback until the test ends, and returns the address.
 func Start(tb testing.TB, handle Handler) string {
 	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
