@@ -67,17 +67,18 @@ type answered struct {
 	header http.Header
 	body   string // of the handler's
 	closes bool
+	asked  bool // for the body before, by a 100 Continue
 }
 
 func (a *answered) String() string {
-	return fmt.Sprintf("%d closes=%v %s", a.status, a.closes, a.body)
+	return fmt.Sprintf("%d closes=%v asked=%v %s", a.status, a.closes, a.asked, a.body)
 }
 
 func (a *answered) handled() bool { return a.header.Get(echoed) != "" }
 
 // parse reads all answers of a connection. None may be cut off.
 func parse(data []byte) (all []*answered, err error) {
-	for len(data) > 0 {
+	for asked := false; len(data) > 0; {
 		in := bytes.NewReader(data)
 		r := bufio.NewReader(in)
 		res, err := http.ReadResponse(r, &http.Request{Method: http.MethodHead})
@@ -95,12 +96,16 @@ func parse(data []byte) (all []*answered, err error) {
 		if err != nil {
 			return all, fmt.Errorf("%q: %w", data, err)
 		}
-		a := &answered{status: res.StatusCode, header: res.Header, closes: res.Close}
+		data = data[len(data)-r.Buffered()-in.Len():]
+		if res.StatusCode == http.StatusContinue && len(data) > 0 {
+			asked = true
+			continue
+		}
+		a := &answered{status: res.StatusCode, header: res.Header, closes: res.Close, asked: asked}
 		if a.handled() {
 			a.body = string(body)
 		}
-		all = append(all, a)
-		data = data[len(data)-r.Buffered()-in.Len():]
+		all, asked = append(all, a), false
 	}
 	return all, nil
 }
@@ -156,10 +161,10 @@ func (p *pair) ask(tb testing.TB, raw []byte, piece int) (ours, theirs []*answer
 func (p *pair) compare(tb testing.TB, raw []byte, piece int) {
 	tb.Helper()
 	ours, theirs := p.ask(tb, raw, piece)
-	ours, theirs = withoutNeedless(ours), withoutNeedless(theirs)
 	for i := 0; i < len(ours) || i < len(theirs); i++ {
 		mine, other := at(ours, i), at(theirs, i)
-		if mine.status == other.status && mine.body == other.body && mine.handled() == other.handled() && mine.closes == other.closes {
+		if mine.status == other.status && mine.body == other.body && mine.handled() == other.handled() && mine.closes == other.closes &&
+			(mine.asked == other.asked || needless(mine, other)) {
 			continue
 		}
 		if intended(mine, other) == "" {

@@ -23,7 +23,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	if b.left < 0 {
 		n, err := b.src.Read(p)
-		b.whole.Store(err == io.EOF) //nolint:errorlint // as Read returns it
+		b.whole.Store(err == io.EOF)
 		return n, err
 	}
 	n, err := b.src.Read(p[:min(int64(len(p)), b.left)])
@@ -31,7 +31,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.whole.Store(true)
 		return n, io.EOF
 	}
-	if err == io.EOF { //nolint:errorlint // as above
+	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/iotest"
 )
@@ -129,7 +130,7 @@ func TestBodies(t *testing.T) {
 			body = iotest.OneByteReader(body)
 		}
 		data, err := io.ReadAll(body)
-		if n, again := r.Body.Read(make([]byte, 1)); err != nil || n != 0 || again != io.EOF { //nolint:errorlint // as Read returns it
+		if n, again := r.Body.Read(make([]byte, 1)); err != nil || n != 0 || again != io.EOF {
 			t.Errorf("%v, %d, %v", err, n, again)
 		}
 		sum := sha256.Sum256(data)
@@ -209,5 +210,34 @@ func TestRefuse(t *testing.T) {
 	}
 	if more := c.rest(); more != "" {
 		t.Errorf("then came %q", more)
+	}
+}
+
+// Another goroutine reads the body while the handler answers, as that of a transport may.
+// Nothing of a 100 Continue comes in between.
+func TestReadMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := start(t, patient(func(w *Response, r *http.Request) {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, r.Body)
+			ended <- err
+		}()
+		w.Header().Set("Content-Length", "6")
+		_, _ = io.WriteString(w, "abc")
+		w.Flush()
+		_, _ = io.WriteString(w, "def")
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}))
+	for range 50 {
+		c := s.dial(t)
+		c.send("PUT / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 20000\r\n\r\n")
+		c.send(string(make([]byte, 20000)))
+		got := strings.TrimPrefix(c.rest(), "HTTP/1.1 100 Continue\r\n\r\n")
+		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\nabcdef") {
+			t.Fatalf("%q", got)
+		}
 	}
 }

@@ -162,7 +162,7 @@ type limited conn
 func (l *limited) Read(p []byte) (int, error) {
 	c := (*conn)(l)
 	if c.left < 0 { // of a body
-		n, err := c.Conn.Read(p)
+		n, err := c.Read(p)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.cancel()
 		}
@@ -171,7 +171,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		return 0, errLongHead
 	}
-	n, err := c.Conn.Read(p[:min(int64(len(p)), c.left)])
+	n, err := c.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
 	return n, err
 }
@@ -180,7 +180,7 @@ func (l *limited) Read(p []byte) (int, error) {
 func (c *conn) write(pieces ...[]byte) error {
 	var err error
 	if len(pieces) == 1 {
-		_, err = c.Conn.Write(pieces[0])
+		_, err = c.Write(pieces[0])
 	} else {
 		buffers := net.Buffers(pieces)
 		_, err = buffers.WriteTo(c.Conn)

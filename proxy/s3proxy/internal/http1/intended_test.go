@@ -3,6 +3,8 @@ package http1
 import (
 	"net/http"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // difference is one between this package's server and net/http's that is intended.
@@ -12,16 +14,17 @@ type difference struct {
 }
 
 // differences are all that are intended, but two: the body of an answer that is no
-// handler's is in other words, and withoutNeedless.
+// handler's is in other words, and needless.
 var differences = []difference{
 	{
 		"What ends before it is a request is told so. Net/http says nothing if it is shorter than 4 bytes, and not the first.",
 		func(ours, theirs *answered) bool { return ours.status == http.StatusBadRequest && theirs.status == 0 },
 	},
 	{
-		"Every request of S3 has a Host: an empty one would be signed as any other, and then be the store's matter. Net/http takes it, and CONNECT without one.",
+		"Every request of S3 has a Host: an empty one would be signed as any other, and then be the store's matter. Net/http takes it, and CONNECT without one, and whatever a target has for one.",
 		func(ours, theirs *answered) bool {
-			return ours.status == http.StatusBadRequest && theirs.handled() && theirs.header.Get(echoedHost) == ""
+			host := theirs.header.Get(echoedHost)
+			return ours.status == http.StatusBadRequest && theirs.handled() && (host == "" || !httpguts.ValidHostHeader(host))
 		},
 	},
 	{
@@ -56,8 +59,7 @@ var differences = []difference{
 			if theirs.status == http.StatusExpectationFailed {
 				refused, taken = theirs, ours
 			}
-			return refused.status == http.StatusExpectationFailed && taken.status != refused.status &&
-				(taken.status == http.StatusContinue || strings.ContainsAny(taken.header.Get(echoedExpect), " \t|,"))
+			return refused.status == http.StatusExpectationFailed && taken.status != refused.status && strings.ContainsAny(taken.header.Get(echoedExpect), " \t|,")
 		},
 	},
 	{
@@ -84,15 +86,8 @@ func intended(ours, theirs *answered) string {
 	return ""
 }
 
-// withoutNeedless leaves out each 100 Continue for no bytes: ours sends it, for botocore
-// waits for it, and theirs does not.
-func withoutNeedless(all []*answered) []*answered {
-	kept := make([]*answered, 0, len(all))
-	for i, a := range all {
-		if a.status == http.StatusContinue && i+1 < len(all) && all[i+1].header.Get(echoedLength) == "0" {
-			continue
-		}
-		kept = append(kept, a)
-	}
-	return kept
+// needless reports whether one has sent a 100 Continue for no bytes: ours does, for
+// botocore waits for it, and theirs does not.
+func needless(ours, theirs *answered) bool {
+	return ours.asked && !theirs.asked && ours.header.Get(echoedLength) == "0"
 }

@@ -26,7 +26,7 @@ var lines = []string{
 	"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b", "GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n\tb", "GET / HTTP/1.1\r\nHost: a\r\nX : b", "GET / HTTP/1.1\r\nHost: a\r\n: b", "GET / HTTP/1.1\r\nHost: a\r\nX", "GET / HTTP/1.1\r\nHost: a\r\nX:",
 	"GET / HTTP/1.1\r\nHost: a\r\nX:  b \t", "GET / HTTP/1.1\r\nHost: a\r\nx-A: 1\r\nX-a: 2", "GET / HTTP/1.1\r\nHost: a\r\nPragma: no-cache", "GET / HTTP/1.1\r\nHost: a\r\nX: \xc3\xa4\x80", "GET / HTTP/1.1\r\nHost: a\r\nX_y: 1",
 	"GET / HTTP/1.1\r\nHost: a\r\nConnection: close", "GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close", "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nConnection: close", "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: upgrade",
-	"\r\nGET / HTTP/1.1\r\nHost: a", "GET / HTTP/1.1\r\nHost: a\r\nConnection: x close", "GET / HTTP/1.1\r\nHost:\r\nExpect: x", "GET http://b/ HTTP/1.1\r\nExpect: x",
+	"\r\nGET / HTTP/1.1\r\nHost: a", "GET / HTTP/1.1\r\nHost: a\r\nConnection: x close", "GET / HTTP/1.1\r\nHost:\r\nExpect: x", "GET http://b/ HTTP/1.1\r\nExpect: x", "CONNECT \" HTTP/1.0", "PUT / HTTP/1.1\r\nHost:\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n0",
 }
 
 // bodies are lines that say how long a body is, and bodies, behind a POST.

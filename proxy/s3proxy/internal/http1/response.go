@@ -75,9 +75,7 @@ func (w *Response) WriteHeader(status int) {
 	w.mu.Unlock()
 	w.status = status
 	w.held = heldPool.Get().(*[]byte)
-	b := appendStatus((*w.held)[:0], w.is11, status)
-	b = w.appendHeader(b)
-	*w.held = append(b, "\r\n"...)
+	*w.held = w.appendHeader(appendStatus((*w.held)[:0], w.is11, status))
 }
 
 // appendStatus appends the first line of an answer.
@@ -91,7 +89,7 @@ func appendStatus(b []byte, is11 bool, status int) []byte {
 	return append(append(b, http.StatusText(status)...), "\r\n"...)
 }
 
-// appendHeader appends the lines of the header, and decides how the body is framed.
+// appendHeader appends the lines of the header with their end, and decides how the body is framed.
 func (w *Response) appendHeader(b []byte) []byte {
 	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
 		w.bare = true
@@ -144,7 +142,7 @@ func (w *Response) appendHeader(b []byte) []byte {
 	case !w.is11:
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
-	return b
+	return append(b, "\r\n"...)
 }
 
 // oneLine is a value as it can be in a line of a header.

@@ -96,7 +96,7 @@ func (s *Server) accept(ctx context.Context, ln net.Listener, all *sync.WaitGrou
 			continue
 		}
 		if s.draining.Load() || ctx.Err() != nil {
-			break
+			return nil //nolint:nilerr // it was closed for that
 		}
 		if temporary := net.Error(nil); !errors.As(err, &temporary) || !temporary.Temporary() { //nolint:staticcheck // there is no other way to tell that files are short
 			return err
@@ -133,7 +133,7 @@ func (s *Server) open(ctx context.Context, socket net.Conn) *conn {
 }
 
 func (s *Server) left(c *conn) {
-	c.Conn.Close()
+	c.Close()
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()

@@ -157,3 +157,16 @@ func closeWrite(tb testing.TB, conn net.Conn) {
 		tb.Fatal(err)
 	}
 }
+
+// until waits for what comes to be so.
+func until(tb testing.TB, what string, is func() bool) {
+	tb.Helper()
+	over := time.After(limit)
+	for tick := time.NewTicker(time.Millisecond); !is(); {
+		select {
+		case <-tick.C:
+		case <-over:
+			tb.Fatal(what)
+		}
+	}
+}
