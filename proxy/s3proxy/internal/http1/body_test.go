@@ -182,7 +182,7 @@ func TestBodyCutOff(t *testing.T) {
 	}
 }
 
-// Refuse ends a Read that waits. The answer is sent, and the connection is closed at once.
+// Refuse ends a Read that waits. The answer is sent, and the connection ends.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	s := start(t, patient(func(w *Response, r *http.Request) {
@@ -240,4 +240,32 @@ func TestReadMeanwhile(t *testing.T) {
 			t.Fatalf("%q", got)
 		}
 	}
+}
+
+// A client that is still sending when its body is refused gets its answer as well.
+func TestRefuseOfMuch(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 20
+	s := start(t, patient(func(w *Response, r *http.Request) {
+		reading, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = io.CopyN(io.Discard, r.Body, size/8)
+			close(reading)
+			_, _ = io.Copy(io.Discard, r.Body)
+		}()
+		<-reading
+		w.Refuse()
+		<-ended
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	c := s.dial(t)
+	c.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388609\r\n\r\n")
+	if _, err := c.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if res, _ := c.reply(http.MethodPut); res.StatusCode != http.StatusForbidden || !res.Close {
+		t.Errorf("%d, closes: %v", res.StatusCode, res.Close)
+	}
+	c.Close()
 }

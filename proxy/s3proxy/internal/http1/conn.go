@@ -49,7 +49,6 @@ type conn struct {
 	seen     uint64        // of them by watch
 
 	reads, writes deadline
-	refused       atomic.Bool // nothing more is read
 	broken        atomic.Bool // a write has failed
 }
 
@@ -202,7 +201,7 @@ const (
 // linger is before the end of a connection on which more is coming: what has arrived
 // and was not read when it is closed would take the answer away with it.
 func (c *conn) linger() {
-	if c.refused.Load() || c.broken.Load() {
+	if c.broken.Load() {
 		return
 	}
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {

@@ -292,8 +292,5 @@ func (w *Response) SendWithin(limit time.Duration) {
 // ReadWithin is the same for reads of the request's body.
 func (w *Response) ReadWithin(limit time.Duration) { w.conn.reads.within(limit) }
 
-// Refuse ends a Read of the request's body, and reads nothing more, ever.
-func (w *Response) Refuse() {
-	w.conn.refused.Store(true)
-	w.conn.reads.past()
-}
+// Refuse ends a Read of the request's body: the handler reads no more of it.
+func (w *Response) Refuse() { w.conn.reads.past() }
