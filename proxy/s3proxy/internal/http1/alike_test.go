@@ -33,8 +33,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	h.Set(echoed, strconv.Itoa(len(text)))
 	for name, value := range map[string]string{
 		echoedMethod: r.Method, echoedTarget: r.RequestURI, echoedHost: r.Host, echoedExpect: strings.Join(r.Header["Expect"], "|"),
-		echoedLength: strconv.FormatInt(r.ContentLength, 10), echoedClose: strconv.FormatBool(r.Close),
-		echoedConnection: strings.Join(r.Header["Connection"], "|"),
+		echoedLength: strconv.FormatInt(r.ContentLength, 10), echoedConnection: strings.Join(r.Header["Connection"], "|"), echoedProto: r.Proto,
 	} {
 		h.Set(name, value)
 	}
@@ -53,12 +52,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 const (
 	echoed           = "Echo"
 	echoedConnection = "Echo-Connection"
+	echoedProto      = "Echo-Proto"
 	echoedMethod     = "Echo-Method"
 	echoedTarget     = "Echo-Target"
 	echoedHost       = "Echo-Host"
 	echoedExpect     = "Echo-Expect"
 	echoedLength     = "Echo-Length"
-	echoedClose      = "Echo-Close"
 )
 
 // answered is an answer of a server.

@@ -182,6 +182,18 @@ func TestBodyCutOff(t *testing.T) {
 	}
 }
 
+// Net/http takes no notice of a transfer encoding in HTTP/1.0, and the body would be the
+// next request (RFC 9112, 6.1).
+func TestNothingBehindHTTP10(t *testing.T) {
+	t.Parallel()
+	got := asked(t, "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", func(w *Response, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	})
+	if want := "HTTP/1.0 204 No Content\r\nConnection: close\r\n\r\n"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 // Refuse ends a Read that waits. The answer is sent, and the connection ends.
 func TestRefuse(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@
 // request, but is made for a proxy: a request costs no goroutine that waits for the
 // client to hang up, and no deadline of its own; a short answer goes out by one write,
 // and the kernel moves a long one. What it answers and when it closes are the same, but
-// that it tells whoever waits for leave to send no bytes to go on, and reads on for a
-// while before it closes a connection on which a body is still coming.
+// that it tells whoever waits for leave to send no bytes to go on, keeps no connection of
+// an HTTP/1.0 client, and reads on for a while before it closes a connection on which a
+// body is still coming.
 package http1

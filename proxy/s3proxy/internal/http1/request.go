@@ -183,7 +183,7 @@ func (c *conn) answer(r *http.Request) (again bool) {
 	defer cancel()
 	r = r.WithContext(ctx)
 	w := &Response{conn: c, is11: r.ProtoAtLeast(1, 1), bare: r.Method == http.MethodHead, header: make(http.Header, headerHint), length: -1}
-	w.last = r.Close
+	w.last = r.Close || !w.is11 // which may have had a transfer encoding, that net/http drops (RFC 9112, 6.1)
 	w.body, _ = r.Body.(*body)
 	defer w.release()
 	if expected := r.Header["Expect"]; len(expected) > 0 && expected[0] != "" {

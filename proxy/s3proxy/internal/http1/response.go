@@ -18,9 +18,9 @@ import (
 // at a time.
 //
 // What is written is held back as long as it is short, and goes out with the end of the
-// answer. An answer without a Content-Length is sent in chunks, or to an HTTP/1.0
-// client to the end of the connection; and so ends one that begins before the request's
-// body was read to its end. There are no interim answers but 100 Continue, which is
+// answer. An answer without a Content-Length is sent in chunks. The connection ends with
+// one to an HTTP/1.0 client, and with one that begins before the request's body was read
+// to its end. There are no interim answers but 100 Continue, which is
 // sent when the body is first read.
 type Response struct {
 	conn   *conn
@@ -131,16 +131,11 @@ func (w *Response) appendHeader(b []byte) []byte {
 	if !w.bare && w.length < 0 {
 		if w.chunked = w.is11; w.chunked {
 			b = append(b, "Transfer-Encoding: chunked\r\n"...)
-		} else {
-			w.last = true
 		}
 	}
 	w.last = w.last || w.conn.server.draining.Load() || w.unread()
-	switch {
-	case w.last:
+	if w.last {
 		b = append(b, "Connection: close\r\n"...)
-	case !w.is11:
-		b = append(b, "Connection: keep-alive\r\n"...)
 	}
 	return append(b, "\r\n"...)
 }

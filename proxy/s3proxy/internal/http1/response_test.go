@@ -66,28 +66,28 @@ func TestAnswers(t *testing.T) {
 	}
 	nothing := func(*Response, *http.Request) {}
 	const head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"
-	const get10, kept10 = "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+	const get10, alive10 = "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
 	for name, row := range map[string]struct {
 		request string
 		handle  func(w *Response, r *http.Request)
 		want    string
 	}{
-		"length":            {get, write("3", "abc"), "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc" + goesOn},
-		"too little":        {get, write("4", "abc"), "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc"},
-		"chunks":            {get, write("", "abc"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + goesOn},
-		"no chunk":          {get, write("", ""), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + goesOn},
-		"a wrong length":    {get, write("+3", "abc"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + goesOn},
-		"nothing":           {get, nothing, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + goesOn},
-		"HEAD":              {head, write("3", "abc"), "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n" + goesOn},
-		"HEAD, no length":   {head, write("", "abc"), "HTTP/1.1 200 OK\r\n\r\n" + goesOn},
-		"204":               {get, status(http.StatusNoContent, "3"), "HTTP/1.1 204 No Content\r\n\r\n" + goesOn},
-		"304":               {get, status(http.StatusNotModified, "3"), "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n" + goesOn},
-		"304, no length":    {get, status(http.StatusNotModified, ""), "HTTP/1.1 304 Not Modified\r\n\r\n" + goesOn},
-		"an unknown status": {get, status(599, "3"), "HTTP/1.1 599 \r\nContent-Length: 3\r\n\r\nabc" + goesOn},
-		"1.0":               {get10, write("3", "abc"), "HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"},
-		"1.0, no length":    {kept10, write("", "abc"), "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabc"},
-		"1.0, kept":         {kept10, write("3", "abc"), "HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: keep-alive\r\n\r\nabc" + goesOn},
-		"1.0, kept, HEAD":   {"HEAD" + kept10[3:], write("", "abc"), "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n" + goesOn},
+		"length":                {get, write("3", "abc"), "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc" + goesOn},
+		"too little":            {get, write("4", "abc"), "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc"},
+		"chunks":                {get, write("", "abc"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + goesOn},
+		"no chunk":              {get, write("", ""), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + goesOn},
+		"a wrong length":        {get, write("+3", "abc"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + goesOn},
+		"nothing":               {get, nothing, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + goesOn},
+		"HEAD":                  {head, write("3", "abc"), "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n" + goesOn},
+		"HEAD, no length":       {head, write("", "abc"), "HTTP/1.1 200 OK\r\n\r\n" + goesOn},
+		"204":                   {get, status(http.StatusNoContent, "3"), "HTTP/1.1 204 No Content\r\n\r\n" + goesOn},
+		"304":                   {get, status(http.StatusNotModified, "3"), "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n" + goesOn},
+		"304, no length":        {get, status(http.StatusNotModified, ""), "HTTP/1.1 304 Not Modified\r\n\r\n" + goesOn},
+		"an unknown status":     {get, status(599, "3"), "HTTP/1.1 599 \r\nContent-Length: 3\r\n\r\nabc" + goesOn},
+		"1.0":                   {get10, write("3", "abc"), "HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"},
+		"1.0, no length":        {alive10, write("", "abc"), "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabc"},
+		"1.0, keep-alive":       {alive10, write("3", "abc"), "HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"},
+		"1.0, keep-alive, HEAD": {"HEAD" + alive10[3:], write("", "abc"), "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n"},
 		"closed by handler": {get, func(w *Response, r *http.Request) {
 			w.Header().Set("Connection", "x, Close")
 			write("3", "abc")(w, r)
