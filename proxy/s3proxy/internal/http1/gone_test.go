@@ -93,6 +93,23 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
+// That of a connection ends with it, or Serve's would keep it.
+func TestConnectionEnds(t *testing.T) {
+	t.Parallel()
+	contexts := make(chan context.Context, 1)
+	s := start(t, patient(func(w *Response, _ *http.Request) { contexts <- w.conn.ctx }))
+	c := s.dial(t)
+	c.send(get)
+	c.reply(http.MethodGet)
+	c.Close()
+	within(t, "its context goes on", within(t, "it was not handled", contexts).Done())
+	until(t, "it is kept", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.conns) == 0
+	})
+}
+
 // logged is what was.
 type logged struct {
 	mu   sync.Mutex

@@ -104,6 +104,35 @@ func TestShutdownBehindPost(t *testing.T) {
 	}
 }
 
+// An answer that has begun without a word of it ends its connection all the same.
+func TestShutdownAmidAnswer(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	s := start(t, patient(func(w *Response, _ *http.Request) {
+		w.Header().Set("Content-Length", "6")
+		_, _ = io.WriteString(w, "abc")
+		w.Flush()
+		<-release
+		_, _ = io.WriteString(w, "def")
+	}))
+	c := s.dial(t)
+	c.send(get)
+	if _, err := c.r.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	s.Shutdown()
+	close(release)
+	if res, body := c.reply(http.MethodGet); body != "abcdef" || res.Close {
+		t.Errorf("%q, closes: %v", body, res.Close)
+	}
+	if got := c.rest(); got != "" {
+		t.Errorf("then comes %q", got)
+	}
+	if err := s.ended(t); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestShutdownBeforeServe(t *testing.T) {
 	t.Parallel()
 	s := New(patient(nil))
