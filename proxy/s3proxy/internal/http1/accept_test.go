@@ -78,3 +78,18 @@ func TestAcceptFailsForEver(t *testing.T) {
 		})
 	}
 }
+
+// A connection that was taken while the server ended is closed, and nobody waits for it.
+func TestAcceptedTooLate(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(s *Server){"shutdown": (*Server).Shutdown, "cut": (*Server).close} {
+		var opened, closed atomic.Int64
+		s := New(counted(nil, &opened, &closed))
+		end(s)
+		accepted := newMemory(nil, 1)
+		if c := s.open(t.Context(), accepted); c != nil || len(s.conns) != 0 || opened.Load() != 0 {
+			t.Errorf("%s: it is served", name)
+		}
+		within(t, "it is open", accepted.closed)
+	}
+}
