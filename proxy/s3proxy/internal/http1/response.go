@@ -43,8 +43,8 @@ type Response struct {
 
 var errBroken = errors.New("the connection is broken")
 
-// headerHint is how many lines the head of an answer has, about.
-const headerHint = 16
+// headerHint is how many lines the head of an answer may have before its map grows.
+const headerHint = 14
 
 // heldSize is how much of an answer is held back, in bytes.
 const heldSize = 16 << 10
@@ -160,11 +160,15 @@ func (w *Response) Write(p []byte) (int, error) {
 	if w.length >= 0 && w.sent+int64(len(p)) > w.length {
 		return 0, http.ErrContentLength
 	}
-	w.sent += int64(len(p))
+	put := w.send
 	if w.chunked {
-		return len(p), w.chunk(p)
+		put = w.chunk
 	}
-	return len(p), w.send(p)
+	if err := put(p); err != nil {
+		return 0, err
+	}
+	w.sent += int64(len(p))
+	return len(p), nil
 }
 
 // chunk sends a chunk of the body.
