@@ -47,6 +47,9 @@ func (b *Intake) Whole() bool { return b.whole.Load() }
 func (b *Intake) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
+	if b.stopped.Load() { // the connection's time is another request's
+		return 0, errStopped
+	}
 	begun := b.extend()
 	if b.stopped.Load() { // after the deadline was set, or Stop's would be undone
 		return 0, errStopped
