@@ -79,7 +79,7 @@ func (c *conn) serve() {
 		if !c.answer(r) || !c.rest() {
 			return
 		}
-		c.reads.within(c.server.config.IdleTimeout)
+		c.reads.by(c.server.config.IdleTimeout, c.server.config.IdleTimeout/64)
 	}
 }
 
@@ -136,10 +136,11 @@ func (c *conn) rest() bool {
 	return !c.server.draining.Load() // after the state was set, for Shutdown looks at both the other way round
 }
 
-// endIdle closes a connection that is in a state.
+// endIdle ends a connection that is in a state: its own goroutine closes it, as TLS has
+// something to say.
 func (c *conn) endIdle(in int32) {
 	if c.state.CompareAndSwap(in, stateClosed) {
-		c.socket.Close()
+		c.reads.past()
 	}
 }
 
@@ -198,15 +199,27 @@ const (
 	lingerBytes = 64 << 20
 )
 
-// linger is before the end of a connection on which more is coming: what has arrived
-// and was not read when it is closed would take the answer away with it.
-func (c *conn) linger() {
-	if c.broken.Load() {
-		return
-	}
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
+// linger is before the end of a connection on which more of a body is coming: what has
+// arrived and was not read when it is closed would take the answer away with it. The
+// connection is whole until the body is: who relays it might cut both sides when one
+// ends.
+func (c *conn) linger(b *body) {
 	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+	if _, err := io.CopyN(io.Discard, b, lingerBytes); !errors.Is(err, io.EOF) {
+		c.lingerOn()
+	}
+}
+
+// lingerOn is linger where nobody knows what is coming.
+func (c *conn) lingerOn() {
+	_ = c.closeWrite()
 	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+}
+
+// closeWrite ends what is sent.
+func (c *conn) closeWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }

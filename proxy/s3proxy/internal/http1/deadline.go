@@ -15,9 +15,12 @@ type deadline struct {
 var began = time.Now() //nolint:gochecknoglobals // the clock does not go back from there
 
 // within gives what follows between 3/4 of limit and limit.
-func (d *deadline) within(limit time.Duration) {
+func (d *deadline) within(limit time.Duration) { d.by(limit, limit/4) }
+
+// by gives what follows limit, or up to slack less.
+func (d *deadline) by(limit, slack time.Duration) {
 	now := time.Now()
-	if left := time.Duration(d.at.Load()) - now.Sub(began); left < limit*3/4 || left > limit {
+	if left := time.Duration(d.at.Load()) - now.Sub(began); left < limit-slack || left > limit {
 		d.at.Store(int64(now.Sub(began) + limit))
 		_ = d.set(now.Add(limit))
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -35,7 +36,7 @@ const bufferSlop = 4 << 10
 // next reads the head of the next request, whose body is still to be read.
 func (c *conn) next() (*http.Request, error) {
 	c.left = int64(c.server.config.MaxHeader) + bufferSlop
-	if !c.await() || !c.begin() {
+	if c.state.Load() == stateClosed || !c.await() || !c.begin() { // the first after the deadline was set, which would undo endIdle's
 		return nil, errGone
 	}
 	r := c.plainRequest()
@@ -167,7 +168,8 @@ func (c *conn) decline(err error) {
 	c.writes.within(c.client.SendTimeout)
 	title := http.StatusText(status)
 	_ = c.write(appendStatus(nil, true, status), []byte("Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+title+text+"\n"))
-	c.linger()
+	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+	c.lingerOn()
 }
 
 // unsupported reports whether the body has a transfer encoding that is not served, or

@@ -269,8 +269,11 @@ func (w *Response) finish() (again bool) {
 	w.paced.Store(false)
 	err := w.flush(nil)
 	again = err == nil && !w.conn.broken.Load() && !w.last && (w.bare || w.chunked || w.sent == w.length)
-	if !again && w.unread() {
-		w.conn.linger()
+	if !again && w.unread() && !w.conn.broken.Load() {
+		if !w.bare && !w.chunked && w.length < 0 { // the end of the connection is that of the answer
+			_ = w.conn.closeWrite()
+		}
+		w.conn.linger(w.body)
 	}
 	return again
 }
