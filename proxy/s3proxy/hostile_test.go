@@ -63,6 +63,9 @@ func (c *raw) answer() (int, string) {
 		c.tb.Fatal(err)
 	}
 	defer res.Body.Close()
+	if res.ContentLength < 0 { // what does not take long is told with its length
+		c.tb.Errorf("%d has no length", res.StatusCode)
+	}
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		c.tb.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -166,8 +167,8 @@ func (c *conn) decline(err error) {
 		status, text = http.StatusNotImplemented, ": unsupported transfer encoding"
 	}
 	c.writes.within(c.client.SendTimeout)
-	title := http.StatusText(status)
-	_ = c.write(appendStatus(nil, true, status), []byte("Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+title+text+"\n"))
+	text = http.StatusText(status) + text + "\n"
+	_ = c.write(appendStatus(nil, true, status), []byte("Content-Type: text/plain; charset=utf-8\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\nConnection: close\r\n\r\n"+text))
 	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
 	c.lingerOn()
 }
