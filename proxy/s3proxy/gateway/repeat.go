@@ -49,17 +49,15 @@ func (x *exchange) repeated() error {
 	return guard.WithOutcome(s3store.ErrOlderWrite, guard.NotApplied)
 }
 
-// noteTime bounds how long an answer waits for its note.
+// noteTime bounds how long an answer waits for what keeps it from being repeated.
 const noteTime = 10 * time.Second
 
-// tell leaves the note, even if the client has gone: it will be back.
+// tell leaves the note.
 func (x *exchange) tell(of attempt.Request) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx()), noteTime)
-	defer cancel()
 	const text = "A write of an older token came first.\n"
 	o := minio.PutObjectOptions{ContentType: "text/plain"}
 	o.SetMatchETagExcept("*")
-	_, err := x.g.core.PutObject(ctx, of.Bucket, of.Note(), strings.NewReader(text), int64(len(text)), "", "", o)
+	_, err := x.g.core.PutObject(x.ctx(), of.Bucket, of.Note(), strings.NewReader(text), int64(len(text)), "", "", o)
 	if r := (minio.ErrorResponse{}); errors.As(err, &r) && r.StatusCode == http.StatusPreconditionFailed {
 		return nil // it is there
 	}
@@ -77,15 +75,19 @@ func (x *exchange) notAgain(err error, e *refusal.Error) {
 	if repeats {
 		x.g.repeats.Add(of, e)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx()), noteTime)
+	defer cancel()
+	lasting := *x // the client may have gone, and will be back
+	lasting.r = x.r.WithContext(ctx)
 	switch {
 	case x.target.Name == operation.CompleteMultipartUpload:
-		if err := x.abort(); err != nil {
+		if err := lasting.abort(); err != nil {
 			x.log("upload was left", err)
 		} else {
 			e.Message += " The upload was ended."
 		}
 	case repeats:
-		if err := x.tell(of); err != nil {
+		if err := lasting.tell(of); err != nil {
 			x.log("other proxies do not know that a copy must not be repeated", err)
 		}
 	}
