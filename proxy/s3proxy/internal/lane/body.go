@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -53,12 +54,21 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		n, err := b.src.Read(p)
 		if err != nil {
+			err = b.cause(err)
 			b.end(err)
 		}
 		return n, err
 	}
 	n, err := b.conn.r.Read(p[:min(int64(len(p)), b.left)])
 	return n, b.took(int64(n), err)
+}
+
+// cause is why reading ended: the end of the request's context, if that is it.
+func (b *Body) cause(err error) error {
+	if ctx := b.r.Context(); err != io.EOF && ctx.Err() != nil { //nolint:errorlint // as Read returns it
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // extend moves the deadline on, but not for each of many small reads. Others may keep
@@ -82,7 +92,7 @@ func (b *Body) took(n int64, err error) error {
 		return nil
 	}
 	if err != nil {
-		b.end(unexpected(err))
+		b.end(b.cause(unexpected(err)))
 		_, err = b.ended()
 	}
 	return err

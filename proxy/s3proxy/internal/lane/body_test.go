@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,29 @@ func TestBreaksOff(t *testing.T) {
 		if got, err := ask(t, s.pool(t), http.MethodPut, nil); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%q: %q, %v", answer, got, err)
 		}
+	}
+}
+
+// A body that ends because its request's context does says so: whoever waits for the
+// same by another request is not to take it for the store's failure.
+func TestBodyOfEndedRequest(t *testing.T) {
+	t.Parallel()
+	for _, head := range []string{"Content-Length: 3\r\n\r\no", "Transfer-Encoding: chunked\r\n\r\n1\r\no\r\n"} {
+		p := script(t, "HTTP/1.1 200 OK\r\n"+head).pool(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		res, err := p.Do(request(ctx, http.MethodGet), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(res.Body, first); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if data, err := io.ReadAll(res.Body); !errors.Is(err, context.Canceled) {
+			t.Errorf("%q: %q, %v", head, data, err)
+		}
+		res.Body.Close()
 	}
 }
 
