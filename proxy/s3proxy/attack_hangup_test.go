@@ -47,7 +47,9 @@ func TestAttackHangUp(t *testing.T) {
 			if secure {
 				cert, pool := certificate(t)
 				c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-				dial = func(p *proxy) net.Conn { return tls.Client(p.dial(t).Conn, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}) }
+				dial = func(p *proxy) net.Conn {
+					return tls.Client(p.dial(t).Conn, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"})
+				}
 			}
 			p := start(t, c)
 			for kind, large := range map[string]int{"put": 0, "large": 200 << 10, "part": 100 << 10, "complete": 0} {

@@ -153,7 +153,7 @@ func TestAttackTwoInOnePacket(t *testing.T) {
 	_, _ = io.WriteString(conn, b.String())
 	for i, status := range want {
 		res, err := http.ReadResponse(conn.in, nil)
-		for err == nil && res.StatusCode == 100 {
+		for err == nil && res.StatusCode == http.StatusContinue {
 			res, err = http.ReadResponse(conn.in, nil)
 		}
 		if err != nil || res.StatusCode != status {

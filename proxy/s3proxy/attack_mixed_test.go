@@ -56,12 +56,10 @@ func TestAttackMixed(t *testing.T) {
 
 // mixed reads the answer to a GET of value i, or a HEAD of value -1-i.
 func mixed(t *testing.T, conn *raw, i int, values []string) {
-	method := http.MethodGet
-	want, length := "", 0
+	method, want := http.MethodGet, values[max(i, -1-i)]
+	length := len(want)
 	if i < 0 {
-		method, length = http.MethodHead, len(values[-1-i])
-	} else {
-		want, length = values[i], len(values[i])
+		method, want = http.MethodHead, ""
 	}
 	res, err := http.ReadResponse(conn.in, &http.Request{Method: method})
 	if err != nil {

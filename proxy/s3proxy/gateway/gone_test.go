@@ -28,8 +28,8 @@ func TestLateOlderWriteOfClientThatHasGone(t *testing.T) {
 	res := newer.begin(t, http.MethodPost, path, strings.NewReader(body), int64(len(body)), hexOf(body), header, number(34))
 	<-held.Taken()
 	older.put(t, key, "late", number(33))
-	res.Body.Close() // and its connection
-	s.made.serving.Lock() // until the request has ended
+	res.Body.Close()        // and its connection
+	s.made.serving.Lock()   // until the request has ended
 	s.made.serving.Unlock() //nolint:staticcheck // that was all
 
 	header["Amz-Sdk-Request"] = "attempt=2; max=5"
