@@ -130,7 +130,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 func (s *Server) handle(w *http1.Response, r *http.Request) {
 	s.live.Add(1)
 	defer s.live.Add(-1)
-	s.config.Load().gateway.ServeHTTP(w, r)
+	s.config.Load().gateway.Serve(w, r)
 }
 
 // enter registers a call of Serve, unless Shutdown came first.

@@ -17,8 +17,8 @@ import (
 
 // How a request is served, and what a handler is.
 //
-//	ServeHTTP ─ serve ─ authenticate ─ admit ─┬─ forward          (nothing is fenced there)
-//	                                          └─ handlers[name]   (method of *exchange)
+//	Serve ─ serve ─ authenticate ─ admit ─┬─ forward          (nothing is fenced there)
+//	                                      └─ handlers[name]   (method of *exchange)
 //
 // An exchange is one request with all that is known of it: who sent it (client,
 // signed), what it asks for (target: Name, Bucket, Key, Query), its tokens, and
@@ -50,8 +50,8 @@ import (
 // but a fenced bucket may have keys that are not (Untokened Allow, x.fenced is
 // false): x.g.core reaches them.
 
-// ServeHTTP serves a request.
-func (g *Gateway) ServeHTTP(w *http1.Response, r *http.Request) {
+// Serve answers a request.
+func (g *Gateway) Serve(w *http1.Response, r *http.Request) {
 	g.serving.RLock()
 	defer g.left()
 	g.metrics.InFlight.Inc()

@@ -76,7 +76,7 @@ func (c *Client) may(bucket string) bool {
 // resource.
 type Resource struct{ Bucket, Prefix, Resource string }
 
-// Gateway is an http.Handler. Make it with New.
+// Gateway answers requests. Make it with New.
 type Gateway struct {
 	config   Config
 	log      *slog.Logger

@@ -79,7 +79,7 @@ func (s *site) proxy(t *testing.T) place {
 	}
 	s.made = g
 	t.Cleanup(g.Retire)
-	return place{host: http1test.Start(t, g.ServeHTTP), bucket: s.bucket, access: testKey, secret: testSecret, region: s.server.Region}
+	return place{host: http1test.Start(t, g.Serve), bucket: s.bucket, access: testKey, secret: testSecret, region: s.server.Region}
 }
 
 // direct is the server itself, with a bucket that is not fenced.

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Where a connection stands. It is closed by whoever gets it from idle or new to closed.
+// Where a connection stands. Whoever gets it from idle or new to active has a request to
+// answer, and whoever gets it to closed has ended it.
 const (
 	stateNew    int32 = iota // nothing was asked yet
 	stateActive              // a request is being read or answered
@@ -25,8 +26,7 @@ const (
 // readSize is the size of a connection's buffer in bytes: a head and a small object.
 const readSize = 8 << 10
 
-// conn is the connection of a client. Its goroutine is the only one that reads heads,
-// and writes.
+// conn is the connection of a client. Its goroutine is the only one that reads heads.
 type conn struct {
 	net.Conn // with its TLS
 

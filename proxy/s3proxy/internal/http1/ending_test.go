@@ -64,7 +64,7 @@ func TestShutdownTellsTLS(t *testing.T) {
 	c.reply(http.MethodGet)
 	until(t, "it is not idle", func() bool { return s.idle() == 1 })
 	s.Shutdown()
-	if n, err := c.Conn.(*tls.Conn).Read(make([]byte, 1)); n != 0 || err != io.EOF { //nolint:errorlint // as Read returns it
+	if n, err := c.Conn.(*tls.Conn).Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if err := s.ended(t); err != nil {

@@ -20,8 +20,8 @@ import (
 // What is written is held back as long as it is short, and goes out with the end of the
 // answer. An answer without a Content-Length is sent in chunks. The connection ends with
 // one to an HTTP/1.0 client, and with one that begins before the request's body was read
-// to its end. There are no interim answers but 100 Continue, which is
-// sent when the body is first read.
+// to its end. There are no interim answers but 100 Continue, which is sent when the body
+// is first read.
 type Response struct {
 	conn   *conn
 	body   *body // of the request; nil: none
@@ -89,7 +89,8 @@ func appendStatus(b []byte, is11 bool, status int) []byte {
 	return append(append(b, http.StatusText(status)...), "\r\n"...)
 }
 
-// appendHeader appends the lines of the header with their end, and decides how the body is framed.
+// appendHeader appends the lines of the header with their end, and decides how the body
+// is framed.
 func (w *Response) appendHeader(b []byte) []byte {
 	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
 		w.bare = true

@@ -17,7 +17,7 @@ type Config struct {
 	// Open is called for each connection. It says how it is served.
 	Open func(net.Conn) Client
 	// HeaderTimeout is how long the head of a request may take, a handshake of TLS
-	// too; IdleTimeout how long a connection may have no request.
+	// too; IdleTimeout how long a connection may have no request, or up to a 64th less.
 	HeaderTimeout, IdleTimeout time.Duration
 	// MaxHeader is the size in bytes that a head may have; one that is longer by a few
 	// KiB may pass.

@@ -114,6 +114,17 @@ func (c *client) send(text string) {
 	}
 }
 
+// goOn waits for leave to send text, and sends it.
+func (c *client) goOn(text string) {
+	c.tb.Helper()
+	const leave = "HTTP/1.1 100 Continue\r\n\r\n"
+	got := make([]byte, len(leave))
+	if _, err := io.ReadFull(c.r, got); err != nil || string(got) != leave {
+		c.tb.Fatalf("%q, %v", got, err)
+	}
+	c.send(text)
+}
+
 // reply reads an answer to a request of a method.
 func (c *client) reply(method string) (res *http.Response, body string) {
 	c.tb.Helper()

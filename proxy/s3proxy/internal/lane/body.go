@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -65,7 +66,7 @@ func (b *Body) Read(p []byte) (int, error) {
 
 // cause is why reading ended: the end of the request's context, if that is it.
 func (b *Body) cause(err error) error {
-	if ctx := b.r.Context(); err != io.EOF && ctx.Err() != nil { //nolint:errorlint // as Read returns it
+	if ctx := b.r.Context(); !errors.Is(err, io.EOF) && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
