@@ -132,11 +132,14 @@ def autocommit():
 
 
 def cancelled():
-    threading.Timer(0.2, conn.cancel).start()
+    ask = threading.Timer(0.2, conn.cancel)
+    ask.start()
     try:
         with conn.cursor() as cur:
             cur.execute("SELECT pg_sleep(60)")
     finally:
+        ask.cancel()
+        ask.join()  # the server signals a cancel twice: once it has hung up, the next statement is safe
         conn.rollback()
 
 
