@@ -103,8 +103,6 @@ func (s *Store) listUploads(ctx context.Context, token guard.Token, o UploadsOpt
 	return r, nil
 }
 
-// listedID is the id of an upload in a list: the server's own where the key is
-// none of the store's.
 // listedID is the server's own id where the upload is none of the store's business.
 func (s *Store) listedID(key, upstream string) string {
 	if s.unfenced(key) {

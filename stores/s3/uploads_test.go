@@ -75,3 +75,24 @@ func TestUploadNotBegun(t *testing.T) {
 		}
 	})
 }
+
+// An end that the server refuses was none; one whose first answer was lost may have been.
+func TestUploadNotEnded(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e, store := cold(t, s)
+		id := mustCreate(t, store, writer(33))
+		e.link.Answer(s3link.Op(s3link.AbortMultipartUpload), 1, 403, "AccessDenied")
+		err := store.AbortUpload(t.Context(), writer(33), "k", id)
+		if !request.IsCode(err, minio.AccessDenied) || guard.OutcomeOf(err) != guard.NotApplied {
+			t.Errorf("refused: %v (%v)", err, guard.OutcomeOf(err))
+		}
+		e.link.DropReply(s3link.Op(s3link.AbortMultipartUpload), 1)
+		e.link.Answer(s3link.Op(s3link.AbortMultipartUpload), 2, 403, "AccessDenied")
+		err = store.AbortUpload(t.Context(), writer(33), "k", id)
+		if !request.IsCode(err, minio.AccessDenied) || guard.OutcomeOf(err) != guard.Unknown {
+			t.Errorf("answer lost, then refused: %v (%v)", err, guard.OutcomeOf(err))
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/request"
 )
 
@@ -72,13 +73,18 @@ func (b *Bucket) Abort(ctx context.Context, key, id string) error {
 
 // End is Abort, but with the error NoSuchUpload if it was gone before.
 func (b *Bucket) End(ctx context.Context, key, id string) error {
-	for try := 0; ; try++ {
+	for try, denied := 0, true; ; try++ {
 		err := b.Core.AbortMultipartUpload(ctx, b.Name, key, id)
 		if err == nil || try > 0 && request.IsCode(err, minio.NoSuchUpload) {
 			return nil
 		}
+		denied = denied && request.Final(err)
 		if err := request.GiveUp(ctx, try, err); err != nil {
-			return fmt.Errorf("abort upload: %w", err)
+			err = fmt.Errorf("abort upload: %w", err)
+			if denied {
+				err = guard.WithOutcome(err, guard.NotApplied)
+			}
+			return err
 		}
 	}
 }
