@@ -46,6 +46,16 @@ func TestAlike(t *testing.T) {
 		}
 	}
 	both("override", http.MethodGet, "/dressed?response-content-type=a/b&response-cache-control=c&response-content-disposition=d&response-content-encoding=e&response-content-language=f&response-expires=g", "", nil)
+	copied := func(e *env) map[string]string {
+		return map[string]string{"x-amz-copy-source": "/" + e.bucket + "/dressed"}
+	}
+	if got, body := p.do(t, http.MethodPut, "/"+e.bucket+"/copy", "", with(carrying, copied(e))); got.StatusCode != http.StatusOK {
+		t.Errorf("copy: %s %s", got.Status, body)
+	}
+	if got, body := straight.direct(t, http.MethodPut, "/"+straight.bucket+"/copy", "", copied(straight)); got.StatusCode != http.StatusOK {
+		t.Errorf("copy straight: %s %s", got.Status, body)
+	}
+	both("copied", http.MethodGet, "/copy", "", nil)
 	both("part", http.MethodGet, "/bare?partNumber=1", "", nil)
 	both("part of nothing", http.MethodGet, "/empty?partNumber=1", "", nil)
 	both("part of nothing", http.MethodHead, "/empty?partNumber=1", "", nil)
@@ -90,7 +100,8 @@ func objects() map[string]map[string]string {
 		"/dressed": {
 			"Content-Type": "a/b", "Content-Encoding": "gzip", "Content-Language": "de", "Content-Disposition": `attachment; filename="x"`,
 			"Cache-Control": "no-store", "Expires": "Wed, 01 Dec 2094 16:00:00 GMT",
-			"x-amz-meta-Color": "blue", "x-amz-meta-a-b": "1, 2", "x-amz-meta-umlaut": "=?UTF-8?B?w5xiZXI=?=", "x-amz-tagging": "a=b&c=d%20e", "x-amz-acl": "private",
+			"x-amz-meta-Color": "blue", "x-amz-meta-a-b": "1, 2", "x-amz-meta-umlaut": "=?UTF-8?B?w5xiZXI=?=", "x-amz-meta-q": "=?utf-8?q?=C3=9Cber?=",
+			"x-amz-meta-needless": "=?UTF-8?Q?plain?=", "x-amz-meta-line": "=?UTF-8?B?YQpi?=", "x-amz-tagging": "a=b&c=d%20e", "x-amz-acl": "private",
 		},
 	}
 }

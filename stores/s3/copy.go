@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
@@ -104,7 +106,13 @@ func (s *Store) reread(src CopySource, from *Object, offset, length int64) *payl
 
 // likeSource returns o with what is stored beside the payload of the source.
 func likeSource(o PutOptions, from *minio.ObjectInfo) PutOptions {
-	o.UserMetadata = from.UserMetadata
+	o.UserMetadata = make(map[string]string, len(from.UserMetadata))
+	for name, value := range from.UserMetadata {
+		if !httpguts.ValidHeaderFieldValue(value) { // minio-go has decoded it
+			value = mime.BEncoding.Encode("UTF-8", value)
+		}
+		o.UserMetadata[name] = value
+	}
 	o.ContentType, o.ContentEncoding, o.Expires = from.ContentType, stripChunked(from.ContentEncoding), from.Expires
 	o.ContentDisposition, o.ContentLanguage = from.Metadata.Get("Content-Disposition"), from.Metadata.Get("Content-Language")
 	o.CacheControl = from.Metadata.Get("Cache-Control")

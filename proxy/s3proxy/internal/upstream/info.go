@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,7 +12,8 @@ import (
 
 // infoOf is what the header of an answer tells of an object: what minio.ToObjectInfo
 // makes of it, without checksums (which are of the framed object), and without what
-// belongs to buckets that replicate or restore.
+// belongs to buckets that replicate or restore. Metadata is as the store sends it: what
+// minio-go decodes could not always be sent again.
 func infoOf(key string, h http.Header) (minio.ObjectInfo, error) {
 	info := minio.ObjectInfo{
 		Key: key, Size: -1, ETag: strings.TrimSuffix(strings.TrimPrefix(first(h, "Etag"), `"`), `"`),
@@ -45,7 +45,6 @@ func infoOf(key string, h http.Header) (minio.ObjectInfo, error) {
 	}
 	for name, values := range h {
 		if name, user := strings.CutPrefix(name, metaPrefix); user {
-			decode(values)
 			info.UserMetadata[name] = values[0]
 		} else if !described(name) {
 			continue
@@ -82,17 +81,4 @@ func described(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "X-Amz-Server-Side-Encryption") || strings.HasPrefix(name, "X-Minio-Meta-")
-}
-
-// decode decodes metadata that is more than ASCII.
-//
-// https://www.rfc-editor.org/rfc/rfc2047
-func decode(values []string) {
-	for i, value := range values {
-		if strings.HasPrefix(value, "=?") {
-			if text, err := new(mime.WordDecoder).DecodeHeader(value); err == nil {
-				values[i] = text
-			}
-		}
-	}
 }
