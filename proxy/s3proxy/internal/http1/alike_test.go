@@ -66,7 +66,8 @@ type answered struct {
 	header http.Header
 	body   string // of the handler's
 	closes bool
-	asked  bool // for the body before, by a 100 Continue
+	asked  bool   // for the body before, by a 100 Continue
+	sent   string // by the client, in all
 }
 
 func (a *answered) String() string {
@@ -162,6 +163,7 @@ func (p *pair) compare(tb testing.TB, raw []byte, piece int) {
 	ours, theirs := p.ask(tb, raw, piece)
 	for i := 0; i < len(ours) || i < len(theirs); i++ {
 		mine, other := at(ours, i), at(theirs, i)
+		mine.sent = string(raw)
 		if mine.status == other.status && mine.body == other.body && mine.handled() == other.handled() && mine.closes == other.closes &&
 			(mine.asked == other.asked || needless(mine, other)) {
 			continue

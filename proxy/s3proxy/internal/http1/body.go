@@ -9,6 +9,7 @@ import (
 type body struct {
 	src    io.Reader
 	left   int64       // of it; < 0: src has it to its end
+	twice  bool        // its length was told twice: nobody knows what is behind it
 	before func()      // the first Read; nil: nothing
 	whole  atomic.Bool // it was read to its end
 }

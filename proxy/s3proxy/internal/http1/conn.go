@@ -43,6 +43,7 @@ type conn struct {
 
 	r        *bufio.Reader
 	left     int64  // so many bytes may be read of a head; < 0: any
+	head     []byte // what was read of the one that is being read; nil: it is not kept
 	after    string // the method of the request before
 	state    atomic.Int32
 	requests atomic.Uint64 // that have begun
@@ -173,6 +174,9 @@ func (l *limited) Read(p []byte) (int, error) {
 	}
 	n, err := c.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
+	if c.head != nil {
+		c.head = append(c.head, p[:n]...)
+	}
 	return n, err
 }
 

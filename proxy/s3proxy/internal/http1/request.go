@@ -113,43 +113,6 @@ func (c *conn) plainRequest() *http.Request {
 	return r
 }
 
-// anyRequest reads any other.
-func (c *conn) anyRequest() (*http.Request, error) {
-	if c.requests.Load() > 1 { // the first one's time began when the connection was opened
-		c.reads.within(c.server.config.HeaderTimeout)
-	}
-	r, err := http.ReadRequest(c.r)
-	switch {
-	case err != nil && c.left == 0:
-		return nil, errLongHead
-	case err != nil:
-		return nil, err
-	case r.ProtoMajor != 1:
-		return nil, &refusal{http.StatusHTTPVersionNotSupported, "unsupported protocol version"}
-	case r.Host == "" && r.ProtoAtLeast(1, 1):
-		return nil, &refusal{http.StatusBadRequest, "missing required Host header"}
-	case !httpguts.ValidHostHeader(r.Host):
-		return nil, &refusal{http.StatusBadRequest, "malformed Host header"}
-	}
-	for name, values := range r.Header {
-		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, &refusal{http.StatusBadRequest, "invalid header name"}
-		}
-		for _, v := range values {
-			if !httpguts.ValidHeaderFieldValue(v) {
-				return nil, &refusal{http.StatusBadRequest, "invalid header value"}
-			}
-		}
-	}
-	if r.Body != http.NoBody {
-		if r.ContentLength < 0 && r.Trailer == nil {
-			r.Trailer = make(http.Header) // or what nobody announced would not reach a copy of r
-		}
-		r.Body = &body{src: r.Body, left: -1}
-	}
-	return r, nil
-}
-
 // decline ends a connection on which there is no request to answer. Whoever has hung up
 // or kept silent is not told.
 func (c *conn) decline(err error) {
@@ -187,7 +150,9 @@ func (c *conn) answer(r *http.Request) (again bool) {
 	r = r.WithContext(ctx)
 	w := &Response{conn: c, is11: r.ProtoAtLeast(1, 1), bare: r.Method == http.MethodHead, header: make(http.Header, headerHint), length: -1}
 	w.last = r.Close || !w.is11 // which may have had a transfer encoding, that net/http drops (RFC 9112, 6.1)
-	w.body, _ = r.Body.(*body)
+	if w.body, _ = r.Body.(*body); w.body != nil && w.body.twice {
+		w.last = true // RFC 9112, 6.1
+	}
 	defer w.release()
 	if expected := r.Header["Expect"]; len(expected) > 0 && expected[0] != "" {
 		if !httpguts.HeaderValuesContainsToken(expected, "100-continue") {
