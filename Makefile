@@ -47,18 +47,20 @@ build: ## build .bin/fenceproxy
 	$(GO) build -trimpath -buildvcs=$(VCS) -o .bin/fenceproxy ./cmd/fenceproxy
 
 .PHONY: servers
-servers: ## install or build the servers that tests and the demo need
+servers: ## install or build the servers and clients that tests need
 	@echo 'servers (into .bin, or by apt):'
 	cd tools && $(GO) run ./servers
 
 .PHONY: servers-all
 servers-all: ## the same, with every supported version of Postgres
 	@echo 'servers (into .bin, or by apt):'
-	cd tools && $(GO) run ./servers -all
+	cd tools && $(GO) run ./servers -for test-pg-all
 
 .PHONY: demo
-demo: servers build ## see a late write of an old lock holder, let through and refused
-	@.bin/fenceproxy demo $(ARGS)
+demo: build ## see a late write of an old lock holder, let through and refused
+	@echo 'what the demo starts (into .bin):'
+	(cd tools && $(GO) run ./servers -for demo)
+	.bin/fenceproxy demo $(ARGS)
 
 .PHONY: test
 test: servers ## run the tests, with the race detector; a missing server fails them

@@ -4,7 +4,8 @@
 // is there already is left alone, so that a run with nothing to do takes a
 // moment.
 //
-// Run it by `make servers`, or in tools/ by `go run ./servers`.
+// Run it by `make servers`, or in tools/ by `go run ./servers`; `-for demo` has only
+// what the demo starts.
 package main
 
 import (
@@ -28,10 +29,10 @@ type server struct {
 }
 
 func main() {
-	all := flag.Bool("all", false, "also the versions of Postgres that only `make test-pg-all` runs")
+	what := flag.String("for", "test", "what they are for: demo, test, or test-pg-all, which has every supported version of Postgres")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *all)
+	err := run(ctx, *what)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "servers:", err)
@@ -39,7 +40,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, all bool) error {
+func run(ctx context.Context, what string) error {
 	bin, err := filepath.Abs("../.bin")
 	if err != nil {
 		return err
@@ -50,8 +51,12 @@ func run(ctx context.Context, all bool) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
+	list, err := servers(bin, what)
+	if err != nil {
+		return err
+	}
 	var failed []error
-	for _, s := range servers(bin, all) {
+	for _, s := range list {
 		if err := s.ensure(ctx); err != nil {
 			fmt.Printf("  FAIL  %-14s %v\n", s.name, err)
 			failed = append(failed, fmt.Errorf("%s is missing", s.name))
@@ -60,10 +65,24 @@ func run(ctx context.Context, all bool) error {
 	return errors.Join(failed...)
 }
 
-// servers are all that tests want, in the order in which they are installed.
-func servers(bin string, all bool) []server {
-	list := []server{
-		etcdProgram(bin, "etcd", "go.etcd.io/etcd/server/v3", "builds it, about 3 minutes the first time"),
+// servers are what somebody wants, in the order in which they are installed.
+func servers(bin, what string) ([]server, error) {
+	etcd := etcdProgram(bin, "etcd", "go.etcd.io/etcd/server/v3", "builds it, about 3 minutes the first time")
+	switch what {
+	case "demo":
+		return []server{etcd, anyPostgres(bin)}, nil
+	case "test":
+		return tested(bin, etcd), nil
+	case "test-pg-all":
+		return append(tested(bin, etcd), postgres(bin, 14), postgres(bin, 16), postgres(bin, 17)), nil
+	}
+	return nil, fmt.Errorf("nobody knows what %q needs: -for is demo, test or test-pg-all", what)
+}
+
+// tested are what the tests start, with etcd.
+func tested(bin string, etcd server) []server {
+	return []server{
+		etcd,
 		etcdProgram(bin, "etcdutl", "go.etcd.io/etcd/etcdutl/v3", "builds it, from what etcd has compiled already"),
 		postgres(bin, 15),
 		postgres(bin, 18),
@@ -84,10 +103,6 @@ func servers(bin string, all bool) []server {
 		file("rclone", "rclone", "/usr/bin/rclone"),
 		nginx(bin),
 	}
-	if all {
-		list = append(list, postgres(bin, 14), postgres(bin, 16), postgres(bin, 17))
-	}
-	return list
 }
 
 // ensure installs the server unless it is there, and looks again.

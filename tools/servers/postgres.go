@@ -5,6 +5,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,6 +75,21 @@ func postgres(bin string, major int) server {
 			return p.install(ctx, own)
 		},
 	}
+}
+
+// anyPostgres is the newest version, or any that is there.
+func anyPostgres(bin string) server {
+	s := postgres(bin, 18)
+	newest := s.have
+	s.name = "PostgreSQL"
+	s.have = func(ctx context.Context) (string, error) {
+		found, err := newest(ctx)
+		for major := 17; errors.Is(err, errNotThere) && major >= 14; major-- {
+			found, err = postgres(bin, major).have(ctx)
+		}
+		return found, err
+	}
+	return s
 }
 
 // install unpacks the package into dir, whole or not at all.
