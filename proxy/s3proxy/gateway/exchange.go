@@ -21,9 +21,6 @@ import (
 
 const (
 	maxPut = 5 << 30 // bytes, of one PUT
-	// drained is how much of a body that nobody wants, in bytes, is read away for the
-	// sake of the connection.
-	drained = 256 << 10
 	// smallBody is the size in bytes up to which a body is not asked for before
 	// it is read whether it may be written: that would cost a request more.
 	smallBody = 1 << 20
@@ -122,19 +119,9 @@ func (x *exchange) xml(status int, d s3xml.Document) error {
 	return err
 }
 
-// settle is done before the answer begins: nobody reads the body any more, and what is
-// left of it is dealt with. If it is not read to its end the connection ends.
-func (x *exchange) settle() {
-	cut := x.in.Stop()
-	switch {
-	case x.in.Whole():
-	case cut, x.in.Late() != nil:
-		x.w.Refuse()
-	case x.expects(): // whoever waits for leave to send it may have given up waiting
-	case x.r.ContentLength >= 0 && x.r.ContentLength <= drained:
-		x.in.Drain()
-	}
-}
+// settle is done before the answer begins: nobody reads the body any more. What is left
+// of it is the connection's.
+func (x *exchange) settle() { x.in.Stop() }
 
 // end is the end of the exchange.
 func (x *exchange) end() {

@@ -68,6 +68,7 @@ type answered struct {
 	closes bool
 	asked  bool   // for the body before, by a 100 Continue
 	sent   string // by the client, in all
+	last   bool   // of its connection
 }
 
 func (a *answered) String() string {
@@ -163,7 +164,7 @@ func (p *pair) compare(tb testing.TB, raw []byte, piece int) {
 	ours, theirs := p.ask(tb, raw, piece)
 	for i := 0; i < len(ours) || i < len(theirs); i++ {
 		mine, other := at(ours, i), at(theirs, i)
-		mine.sent = string(raw)
+		mine.sent, mine.last = string(raw), i >= len(ours)-1
 		if mine.status == other.status && mine.body == other.body && mine.handled() == other.handled() && mine.closes == other.closes &&
 			(mine.asked == other.asked || needless(mine, other)) {
 			continue

@@ -5,6 +5,7 @@
 // client to hang up, and no deadline of its own; a short answer goes out by one write,
 // and the kernel moves a long one. What it answers and when it closes are the same, but
 // that it tells whoever waits for leave to send no bytes to go on, keeps no connection of
-// an HTTP/1.0 client, nor one behind a body whose length was told twice, and reads on for
-// a while before it closes a connection on which a body is still coming.
+// an HTTP/1.0 client, nor one behind a body whose length was told twice, answers before
+// it reads away what is left of a body, and reads on for a while before it closes a
+// connection on which one is still coming.
 package http1

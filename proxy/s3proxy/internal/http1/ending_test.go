@@ -28,7 +28,7 @@ func TestRefusedBodyEndsFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		_, dial := startEither(t, patient(func(w *Response, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }), secure)
 		for name, pieces := range map[string][2]string{
-			"length":      {"Content-Length: 10\r\n\r\n01234", "56789"},
+			"length":      {"Content-Length: 300000\r\n\r\n01234", string(make([]byte, 299_995))},
 			"chunks":      {"Transfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n", "0\r\n\r\n"},
 			"expectation": {"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n", "01234"},
 		} {

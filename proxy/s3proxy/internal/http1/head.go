@@ -37,7 +37,7 @@ func (c *conn) anyRequest() (*http.Request, error) {
 		if r.ContentLength < 0 && r.Trailer == nil {
 			r.Trailer = make(http.Header) // or what nobody announced would not reach a copy of r
 		}
-		r.Body = &body{src: r.Body, left: -1, twice: r.ContentLength < 0 && told["Content-Length"] != nil}
+		r.Body = &body{src: r.Body, size: r.ContentLength, left: -1, twice: r.ContentLength < 0 && told["Content-Length"] != nil}
 	}
 	return r, nil
 }

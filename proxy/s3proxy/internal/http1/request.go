@@ -108,7 +108,7 @@ func (c *conn) plainRequest() *http.Request {
 		Host: host[0], Header: h, ContentLength: max(length, 0), Body: http.NoBody,
 	}
 	if length > 0 {
-		r.Body = &body{src: c.r, left: length}
+		r.Body = &body{src: c.r, size: length, left: length}
 	}
 	return r
 }
@@ -172,5 +172,6 @@ func (c *conn) answer(r *http.Request) (again bool) {
 		}
 	}
 	c.client.Handler(w, r)
+	cancel() // the rest of a body may be waited for
 	return w.finish()
 }

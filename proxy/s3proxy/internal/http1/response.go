@@ -4,14 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // Response is the answer to a request. It is an http.ResponseWriter, for one goroutine
@@ -20,8 +16,9 @@ import (
 // What is written is held back as long as it is short, and goes out with the end of the
 // answer. An answer without a Content-Length is sent in chunks. The connection ends with
 // one to an HTTP/1.0 client, and with one that begins before the request's body was read
-// to its end. There are no interim answers but 100 Continue, which is sent when the body
-// is first read.
+// to its end, unless the body is short and its client is sure to send it: then what is
+// left of it is read away behind the answer. There are no interim answers but 100
+// Continue, which is sent when the body is first read.
 type Response struct {
 	conn   *conn
 	body   *body // of the request; nil: none
@@ -29,6 +26,7 @@ type Response struct {
 	is11   bool
 	bare   bool        // has no body
 	last   bool        // no other follows on this connection
+	over   bool        // no more of the request's body is read, not even away
 	paced  atomic.Bool // somebody else sees to the deadlines
 
 	status  int
@@ -64,93 +62,6 @@ func (w *Response) goOn() {
 		_ = w.conn.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // whoever reads the body learns of it
 	}
 }
-
-// WriteHeader begins the answer. The status is a final one.
-func (w *Response) WriteHeader(status int) {
-	if w.status != 0 {
-		return
-	}
-	w.mu.Lock()
-	w.expected = false
-	w.mu.Unlock()
-	w.status = status
-	w.held = heldPool.Get().(*[]byte)
-	*w.held = w.appendHeader(appendStatus((*w.held)[:0], w.is11, status))
-}
-
-// appendStatus appends the first line of an answer.
-func appendStatus(b []byte, is11 bool, status int) []byte {
-	if is11 {
-		b = append(b, "HTTP/1.1 "...)
-	} else {
-		b = append(b, "HTTP/1.0 "...)
-	}
-	b = append(strconv.AppendInt(b, int64(status), 10), ' ')
-	return append(append(b, http.StatusText(status)...), "\r\n"...)
-}
-
-// appendHeader appends the lines of the header with their end, and decides how the body
-// is framed.
-func (w *Response) appendHeader(b []byte) []byte {
-	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
-		w.bare = true
-	}
-	if text := w.header["Content-Length"]; len(text) == 1 {
-		if n, err := strconv.ParseUint(text[0], 10, 63); err == nil {
-			w.length = int64(n)
-		}
-	}
-	var few [headerHint]string
-	names := few[:0]
-	for name := range w.header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		values := w.header[name]
-		switch name {
-		case "Connection":
-			w.last = w.last || httpguts.HeaderValuesContainsToken(values, "close")
-			continue
-		case "Transfer-Encoding":
-			continue
-		case "Content-Length":
-			if w.length < 0 || w.status == http.StatusNoContent {
-				continue
-			}
-		}
-		if !httpguts.ValidHeaderFieldName(name) {
-			continue
-		}
-		for _, v := range values {
-			b = append(append(append(append(b, name...), ": "...), oneLine(v)...), "\r\n"...)
-		}
-	}
-	if w.header["Date"] == nil {
-		b = append(time.Now().UTC().AppendFormat(append(b, "Date: "...), http.TimeFormat), "\r\n"...)
-	}
-	if !w.bare && w.length < 0 {
-		if w.chunked = w.is11; w.chunked {
-			b = append(b, "Transfer-Encoding: chunked\r\n"...)
-		}
-	}
-	w.last = w.last || w.conn.server.draining.Load() || w.unread()
-	if w.last {
-		b = append(b, "Connection: close\r\n"...)
-	}
-	return append(b, "\r\n"...)
-}
-
-// oneLine is a value as it can be in a line of a header.
-func oneLine(v string) string {
-	if strings.ContainsAny(v, "\r\n") {
-		v = strings.NewReplacer("\r", " ", "\n", " ").Replace(v)
-	}
-	return strings.Trim(v, " \t")
-}
-
-// unread reports whether more of the request's body is to come.
-func (w *Response) unread() bool { return w.body != nil && !w.body.whole.Load() }
 
 // Write sends a piece of the body, or holds it.
 func (w *Response) Write(p []byte) (int, error) {
@@ -270,7 +181,11 @@ func (w *Response) finish() (again bool) {
 	w.paced.Store(false)
 	err := w.flush(nil)
 	again = err == nil && !w.conn.broken.Load() && !w.last && (w.bare || w.chunked || w.sent == w.length)
-	if !again && w.unread() && !w.conn.broken.Load() {
+	switch {
+	case !w.unread() || w.conn.broken.Load():
+	case again:
+		return w.conn.skip(w.body)
+	default:
 		if !w.bare && !w.chunked && w.length < 0 { // the end of the connection is that of the answer
 			_ = w.conn.closeWrite()
 		}
@@ -295,5 +210,9 @@ func (w *Response) SendWithin(limit time.Duration) {
 // ReadWithin is the same for reads of the request's body.
 func (w *Response) ReadWithin(limit time.Duration) { w.conn.reads.within(limit) }
 
-// Refuse ends a Read of the request's body: the handler reads no more of it.
-func (w *Response) Refuse() { w.conn.reads.past() }
+// Refuse ends a Read of the request's body: nobody reads more of it, and the connection
+// ends with the answer.
+func (w *Response) Refuse() {
+	w.over = true
+	w.conn.reads.past()
+}

@@ -100,14 +100,3 @@ func (b *Intake) Late() error {
 	b.Stop()
 	return b.late
 }
-
-// Drain reads away what is left of a body that was stopped, so that another request can
-// follow.
-func (b *Intake) Drain() {
-	b.reading.Lock()
-	defer b.reading.Unlock()
-	b.w.ReadWithin(b.pace.limit)
-	if _, err := io.Copy(io.Discard, b.body); err == nil {
-		b.whole.Store(true)
-	}
-}
