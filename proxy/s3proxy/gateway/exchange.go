@@ -146,10 +146,11 @@ func (x *exchange) refuse(err error) {
 		x.log("broken off", err)
 		x.breakOff()
 	}
-	if late := x.in.Late(); late != nil && !refusal.Unknown(err) {
-		err = guard.WithOutcome(late, guard.NotApplied)
+	failed := x.in.Failed()
+	if failed != nil && !refusal.Unknown(err) {
+		err = guard.WithOutcome(failed, guard.NotApplied)
 	}
-	if x.ctx().Err() != nil { // there is nobody to be told
+	if failed == nil && x.ctx().Err() != nil { // there is nobody to be told
 		x.log("gone", err)
 		x.breakOff()
 	}

@@ -29,7 +29,7 @@ type Intake struct {
 	reading sync.Mutex  // held by whoever reads
 	whole   atomic.Bool // it was read to its end
 	stopped atomic.Bool
-	late    error // because nothing came in time
+	failed  error // because nothing came in time, or no more comes
 }
 
 // NewIntake returns the body of the request that w answers, of a client that may make no
@@ -63,8 +63,8 @@ func (b *Intake) Read(p []byte) (int, error) {
 		b.whole.Store(true)
 	default:
 		err = &refusal.BodyError{Err: err}
-		if errors.Is(err, os.ErrDeadlineExceeded) && !b.stopped.Load() {
-			b.late = err
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) && !b.stopped.Load() {
+			b.failed = err
 		}
 	}
 	return n, err
@@ -95,8 +95,10 @@ func (b *Intake) Stop() (cut bool) {
 	return !b.whole.Load()
 }
 
-// Late returns the error of a body that did not come in time; nil if it did.
-func (b *Intake) Late() error {
+// Failed returns the error of a body that did not come in time, or of which the client
+// has ended what it sends; nil if it came, or the connection broke. Somebody who failed
+// to send it may still read the answer.
+func (b *Intake) Failed() error {
 	b.Stop()
-	return b.late
+	return b.failed
 }

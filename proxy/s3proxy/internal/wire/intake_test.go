@@ -45,7 +45,7 @@ func TestIntakeWhole(t *testing.T) {
 		if data, err := io.ReadAll(b); err != nil || string(data) != "abc" || !b.Whole() {
 			t.Errorf("%q, %v, %v", data, err, b.Whole())
 		}
-		if b.Stop() || b.Late() != nil || ctx.Err() != nil {
+		if b.Stop() || b.Failed() != nil || ctx.Err() != nil {
 			t.Error("it is not as if nothing had happened")
 		}
 	})
@@ -59,8 +59,8 @@ func TestIntakeLate(t *testing.T) {
 		if string(data) != "a" || err == nil || b.Whole() {
 			t.Errorf("%q, %v, %v", data, err, b.Whole())
 		}
-		if b.Late() == nil || ctx.Err() != nil {
-			t.Errorf("late: %v, gone: %v", b.Late(), ctx.Err())
+		if b.Failed() == nil || ctx.Err() != nil {
+			t.Errorf("failed: %v, gone: %v", b.Failed(), ctx.Err())
 		}
 	})
 }
@@ -87,33 +87,48 @@ func TestIntakeStop(t *testing.T) {
 		if _, err := b.Read(make([]byte, 1)); !errors.Is(err, errStopped) {
 			t.Errorf("another read: %v", err)
 		}
-		if b.Late() != nil || ctx.Err() != nil || b.Whole() {
-			t.Errorf("late: %v, gone: %v, whole: %v", b.Late(), ctx.Err(), b.Whole())
+		if b.Failed() != nil || ctx.Err() != nil || b.Whole() {
+			t.Errorf("failed: %v, gone: %v, whole: %v", b.Failed(), ctx.Err(), b.Whole())
 		}
 	})
 }
 
+// A client that sends no more may listen yet, one that has reset the connection does
+// not; to the request both have gone.
 func TestIntakeGone(t *testing.T) {
 	t.Parallel()
-	s := make(chan func(), 1)
-	done := make(chan struct{})
-	conn, err := net.Dial("tcp", http1test.Start(t, func(w *http1.Response, r *http.Request) {
-		defer close(done)
-		b := NewIntake(w, r, time.Minute, counter())
-		(<-s)()
-		if _, err := io.ReadAll(b); err == nil {
-			t.Error("the body is whole")
+	for how, row := range map[string]struct {
+		leave  func(c *net.TCPConn)
+		failed bool
+	}{
+		"half":  {func(c *net.TCPConn) { _ = c.CloseWrite() }, true},
+		"close": {func(c *net.TCPConn) { c.Close() }, true},
+		"reset": {func(c *net.TCPConn) { _ = c.SetLinger(0); c.Close() }, false},
+	} {
+		for framing, text := range map[string]string{"length": "Content-Length: 3\r\n\r\na", "chunks": "Transfer-Encoding: chunked\r\n\r\n3\r\na"} {
+			done, read := make(chan struct{}), make(chan struct{})
+			conn, err := net.Dial("tcp", http1test.Start(t, func(w *http1.Response, r *http.Request) {
+				defer close(done)
+				b := NewIntake(w, r, time.Minute, counter())
+				_, _ = io.ReadFull(b, make([]byte, 1))
+				close(read)
+				if _, err := io.ReadAll(b); err == nil {
+					t.Errorf("%s, %s: the body is whole", how, framing)
+				}
+				if r.Context().Err() == nil || (b.Failed() != nil) != row.failed {
+					t.Errorf("%s, %s: gone: %v, failed: %v", how, framing, r.Context().Err(), b.Failed())
+				}
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: x\r\n"+text); err != nil {
+				t.Fatal(err)
+			}
+			<-read
+			row.leave(conn.(*net.TCPConn))
+			<-done
 		}
-		if r.Context().Err() == nil || b.Late() != nil {
-			t.Errorf("gone: %v, late: %v", r.Context().Err(), b.Late())
-		}
-	}))
-	if err != nil {
-		t.Fatal(err)
 	}
-	s <- func() { conn.Close() }
-	if _, err := io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na"); err != nil {
-		t.Fatal(err)
-	}
-	<-done
 }

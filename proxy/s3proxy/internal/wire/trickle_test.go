@@ -20,7 +20,7 @@ func TestIntakeTrickles(t *testing.T) {
 	conn, err := net.Dial("tcp", http1test.Start(t, func(w *http1.Response, r *http.Request) {
 		b := NewIntake(w, r, limit, counter())
 		_, err := io.ReadAll(b)
-		if b.Late() == nil {
+		if b.Failed() == nil {
 			t.Errorf("it is not late: %v", err)
 		}
 		ended <- err
