@@ -97,7 +97,8 @@ func (s *Store) rewrite(ctx context.Context, token guard.Token, prefix string, r
 	return nil
 }
 
-// rewriteOne writes a key again as it is, if it is one of those.
+// rewriteOne writes a key again as it is, if it is one of those: in the state that was
+// looked at and in no other, or a tombstone would be put where an object is by then.
 func (s *Store) rewriteOne(ctx context.Context, token guard.Token, key string, wish layout.Wish, which func(layout.State) bool) (int64, bool, error) {
 	g, err := s.writer(ctx, token, key)
 	if err != nil {
@@ -107,28 +108,36 @@ func (s *Store) rewriteOne(ctx context.Context, token guard.Token, key string, w
 	if err != nil || !which(state) {
 		return 0, false, err
 	}
+	wish.Seen = state.ETag
 	if state.Deleted() {
 		wish.Delete = true
 		w := &write{store: s, grant: g, key: key, wish: wish, cargo: &single{store: s, key: key, payload: payload.Empty()}}
-		_, err := w.run(ctx)
-		return 0, true, err
+		_, err = w.run(ctx)
+	} else {
+		err = s.putAgain(ctx, token, key, state, info, wish)
 	}
-	p := payload.From(info.Size, func(ctx context.Context) (io.ReadCloser, error) { return s.raw(ctx, key, state) })
-	o := asItIs(PutOptions{IfMatch: state.ETag}, &info)
-	if o.UserTags, err = s.tagsOf(ctx, key, &info); err != nil {
-		return 0, false, err
-	}
-	_, err = s.put(ctx, token, key, p, o, wish)
 	if errors.Is(err, ErrPrecondition) {
-		err = notApplied(fmt.Errorf("%w: since the object was read", ErrConflict)) // the condition was not the caller's
+		err = notApplied(fmt.Errorf("%w: since the key was looked at", ErrConflict)) // the condition was not the caller's
 	}
 	return info.Size, true, err
 }
 
+// putAgain is rewriteOne for an object.
+func (s *Store) putAgain(ctx context.Context, token guard.Token, key string, state layout.State, info minio.ObjectInfo, wish layout.Wish) error {
+	p := payload.From(info.Size, func(ctx context.Context) (io.ReadCloser, error) { return s.raw(ctx, key, state) })
+	o := asItIs(&info)
+	var err error
+	if o.UserTags, err = s.tagsOf(ctx, key, &info); err != nil {
+		return notApplied(err)
+	}
+	_, err = s.put(ctx, token, key, p, o, wish)
+	return err
+}
+
 // asItIs is likeSource for an object that is written again in its place: how it
 // is kept stays too.
-func asItIs(o PutOptions, info *minio.ObjectInfo) PutOptions {
-	o = likeSource(o, info)
+func asItIs(info *minio.ObjectInfo) PutOptions {
+	o := likeSource(PutOptions{}, info)
 	if class := info.Metadata.Get("X-Amz-Storage-Class"); class != "STANDARD" {
 		o.StorageClass = class
 	}

@@ -1,7 +1,9 @@
 package s3store
 
 import (
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/guard"
@@ -101,5 +103,41 @@ func TestRebind(t *testing.T) {
 		}
 		expect(t, "rebind by an overtaken token", e.store.Rebind(ctx, writer(33), "p/", "stock", nil), guard.ErrStale, guard.Refused)
 		expectValue(t, newer, stock, "p/a", "newer")
+	})
+}
+
+// A rebind that has seen a tombstone does not delete what is written in its place
+// meanwhile (I2).
+func TestRebindOfATombstoneThatIsOverwritten(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		ctx := t.Context()
+		var rebinding atomic.Bool
+		var looks atomic.Int32
+		store := e.storeMeanwhile(t, func(r *http.Request) {
+			if rebinding.Load() && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/k") && looks.Add(1) == 2 {
+				if _, err := e.store.Put(ctx, writer(33), "k", strings.NewReader("acknowledged"), 12, PutOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		// The holder of the former resource has used the same store, so that what the rebind
+		// looks at is not taken from it, and is looked at once more.
+		mustPut(t, store, writer(33), "k", "old")
+		expect(t, "delete", store.Delete(ctx, writer(33), "k", DeleteOptions{}), nil, guard.Applied)
+		stock := guard.Token{Resource: "stock", Number: 1, Mode: guard.Exclusive, Issuer: "other"}
+		rebinding.Store(true)
+		err := store.Rebind(ctx, stock, "", "orders", nil)
+		if looks.Load() < 2 {
+			t.Fatal("nothing was written meanwhile")
+		}
+		expect(t, "rebind", err, ErrConflict, guard.NotApplied)
+		expectValue(t, e.store, writer(33), "k", "acknowledged")
+		if err := store.Rebind(ctx, stock, "", "orders", nil); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		expectValue(t, e.store, stock, "k", "acknowledged")
 	})
 }

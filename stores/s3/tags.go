@@ -100,7 +100,7 @@ func (s *Store) retag(ctx context.Context, token guard.Token, key string, tags m
 		return minio.UploadInfo{}, notApplied(err)
 	}
 	p := payload.From(info.Size, func(ctx context.Context) (io.ReadCloser, error) { return s.raw(ctx, key, state) })
-	o := asItIs(PutOptions{IfMatch: state.ETag}, &info)
+	o := asItIs(&info)
 	o.UserTags = tags
-	return s.put(ctx, token, key, p, o, layout.Wish{})
+	return s.put(ctx, token, key, p, o, layout.Wish{Seen: state.ETag})
 }

@@ -122,6 +122,26 @@ func (m meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.RoundTripper.RoundTrip(r)
 }
 
+// storeMeanwhile returns another store on the bucket, before each of whose requests
+// something happens.
+func (e *env) storeMeanwhile(tb testing.TB, before func(*http.Request)) *Store {
+	tb.Helper()
+	transport := &http.Transport{}
+	tb.Cleanup(transport.CloseIdleConnections)
+	client, err := minio.New(e.server.Endpoint(), &minio.Options{
+		Creds: credentials.NewStaticV4(e.server.AccessKey, e.server.SecretKey, ""), Region: e.server.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+		Transport: meanwhile{transport, before},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	store, err := New(client, Config{Bucket: e.bucket})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return store
+}
+
 // Tags that are read while another write replaces the object are not taken for
 // those of what was read.
 func TestTagsOfAnotherState(t *testing.T) {
@@ -137,25 +157,13 @@ func TestTagsOfAnotherState(t *testing.T) {
 			}
 		}
 		put("one")
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
 		var once sync.Once
-		client, err := minio.New(s.Endpoint(), &minio.Options{
-			Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, ""), Region: s.Region, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
-			Transport: meanwhile{transport, func(r *http.Request) {
-				if r.URL.Query().Has("tagging") {
-					once.Do(func() { put("two") })
-				}
-			}},
+		store := e.storeMeanwhile(t, func(r *http.Request) {
+			if r.URL.Query().Has("tagging") {
+				once.Do(func() { put("two") })
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := New(client, Config{Bucket: e.bucket})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = store.Copy(t.Context(), writer(33), CopyDest{Key: "copy"}, CopySource{Key: "k"})
+		_, err := store.Copy(t.Context(), writer(33), CopyDest{Key: "copy"}, CopySource{Key: "k"})
 		expect(t, "copy of what is replaced meanwhile", err, ErrConflict, guard.NotApplied)
 		if _, err = store.Copy(t.Context(), writer(33), CopyDest{Key: "copy"}, CopySource{Key: "k"}); err != nil {
 			t.Error(err)

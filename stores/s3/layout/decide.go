@@ -114,6 +114,9 @@ type Wish struct {
 	IfMatch string
 	// IfAbsent: there must be no object.
 	IfAbsent bool
+	// Seen is the ETag of the one state that the key may be in, a tombstone's too;
+	// "" for no such condition.
+	Seen string
 	// Legacy: an object that is not framed may be overwritten.
 	Legacy bool
 	// From: what belongs to this resource may be overwritten as well, and
@@ -153,7 +156,8 @@ func (g Grant) Decide(s State, w Wish) (Condition, error) {
 		return Condition{}, g.refuse(fmt.Errorf("%w: %w", guard.ErrUnsupported, ErrBare), guard.Mark{})
 	case w.IfAbsent && s.Exists(),
 		w.IfMatch != "" && !s.Exists(),
-		w.IfMatch != "" && w.IfMatch != "*" && w.IfMatch != s.ETag:
+		w.IfMatch != "" && w.IfMatch != "*" && w.IfMatch != s.ETag,
+		w.Seen != "" && w.Seen != s.ETag:
 		return Condition{}, ErrPrecondition
 	}
 	// A tombstone of somebody else's is written again, and so is one where
