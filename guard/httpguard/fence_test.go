@@ -94,7 +94,7 @@ func TestLog(t *testing.T) {
 		t.Errorf("an admitted request is logged: %s", &lines)
 	}
 	h.ServeHTTP(httptest.NewRecorder(), request(t, http.MethodPut, "/", token(33).String()))
-	for _, want := range []string{"not admitted", "method=PUT", "resource=orders", "presented=ft1:x:33:", "Writer:34", "stale token"} {
+	for _, want := range []string{"not admitted", "method=PUT", "resource=orders", `presented="mode=x number=33 `, "writer=34", "stale token"} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("%s does not say %q", &lines, want)
 		}

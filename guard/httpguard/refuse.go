@@ -54,7 +54,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		told.Reason = flaw.Reason.Error() // it speaks of what the client sent
 	}
 	m.config.Logger.WarnContext(r.Context(), "not admitted", logMethod, r.Method, logResource, refused.Token.Resource,
-		logPresented, refused.Token.String(), logMark, refused.Mark, logError, err)
+		logPresented, refused.Token, logMark, refused.Mark, logError, err)
 	if err := answer(w, status, told); err != nil {
 		m.config.Logger.DebugContext(r.Context(), "answer is not sent", logError, err)
 	}

@@ -105,7 +105,7 @@ func (s *Store) refused(ctx context.Context, err error) error {
 	if errors.As(err, &r) {
 		s.claims.forget(r.Token)
 		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "refused",
-			slog.String("resource", r.Token.Resource), slog.String("presented", r.Token.String()),
+			slog.String("resource", r.Token.Resource), slog.Any("presented", r.Token),
 			slog.String("reason", r.Reason.Error()), slog.Any("mark", r.Mark))
 	}
 	return err

@@ -43,7 +43,7 @@ func (s *Store) done(ctx context.Context, doing, key string, err error) error {
 			s.claims.Forget(r.Token)
 		}
 		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "refused",
-			slog.String("resource", r.Token.Resource), slog.String("presented", r.Token.String()),
+			slog.String("resource", r.Token.Resource), slog.Any("presented", r.Token),
 			slog.String("reason", r.Reason.Error()), slog.Any("mark", r.Mark), slog.String("key", key))
 	}
 	return fmt.Errorf("%s %q: %w", doing, key, err)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -49,7 +48,7 @@ func (x *exchange) report(e *refusal.Error) {
 	}
 	var refused *guard.RefusedError
 	if errors.As(e.Cause, &refused) {
-		attrs = append(attrs, slog.Int64(keyNumber, refused.Token.Number), slog.String(keyMark, shown(refused.Mark)))
+		attrs = append(attrs, slog.Int64(keyNumber, refused.Token.Number), slog.Any(keyMark, refused.Mark))
 	}
 	text := e.Message
 	if e.Cause != nil {
@@ -57,11 +56,6 @@ func (x *exchange) report(e *refusal.Error) {
 	}
 	attrs = append(attrs, slog.String(keyError, text))
 	x.g.log.LogAttrs(context.WithoutCancel(x.ctx()), level, message, attrs...)
-}
-
-// shown is a mark without its holder: whoever knows that can pose as it.
-func shown(m guard.Mark) string {
-	return fmt.Sprintf("generation=%d writer=%d reader=%d issuer=%s", m.Generation, m.Writer, m.Reader, m.Issuer)
 }
 
 func (x *exchange) log(message string, err error) {
