@@ -70,11 +70,14 @@ func TestPutOptions(t *testing.T) {
 	} {
 		h.Set(name, value)
 	}
+	h.Add("Content-Encoding", "br")
+	h.Add("Content-Language", "en")
+	h.Add("Cache-Control", "private")
 	o, err := PutOptions(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.ContentType != "a/b" || o.ContentEncoding != "gzip" || o.ContentLanguage != "de" || o.ContentDisposition != "inline" || o.CacheControl != "no-store" ||
+	if o.ContentType != "a/b" || o.ContentEncoding != "gzip,br" || o.ContentLanguage != "de,en" || o.ContentDisposition != "inline" || o.CacheControl != "no-store,private" ||
 		!o.Expires.Equal(time.Date(2094, 12, 1, 16, 0, 0, 0, time.UTC)) || o.StorageClass != "STANDARD_IA" || o.ServerSideEncryption == nil {
 		t.Errorf("%+v", o)
 	}

@@ -28,7 +28,7 @@ func Onward(from http.Header) http.Header {
 		}
 	}
 	carrier.StripS3(to, nil)
-	if encoding := WithoutChunked(from.Get("Content-Encoding")); encoding == "" {
+	if encoding := WithoutChunked(list(from, "Content-Encoding")); encoding == "" {
 		to.Del("Content-Encoding")
 	} else {
 		to.Set("Content-Encoding", encoding)

@@ -18,7 +18,8 @@ func TestOnward(t *testing.T) {
 	} {
 		from.Set(name, value)
 	}
-	want := http.Header{"Content-Encoding": {"gzip"}, "Content-Type": {"a/b"}, "X-Amz-Meta-A": {"b"}, "If-Match": {"e"}, "X-Amz-Checksum-Crc32": {"c"}}
+	from.Add("Content-Encoding", "br")
+	want := http.Header{"Content-Encoding": {"gzip,br"}, "Content-Type": {"a/b"}, "X-Amz-Meta-A": {"b"}, "If-Match": {"e"}, "X-Amz-Checksum-Crc32": {"c"}}
 	if got := Onward(from); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
 	}

@@ -26,9 +26,9 @@ const (
 // and how. The conditions are not among them: CreateMultipartUpload has none.
 func PutOptions(h http.Header) (s3store.PutOptions, error) {
 	o := s3store.PutOptions{
-		ContentType: h.Get("Content-Type"), ContentEncoding: WithoutChunked(h.Get("Content-Encoding")),
-		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"),
-		CacheControl: h.Get("Cache-Control"), StorageClass: h.Get("X-Amz-Storage-Class"),
+		ContentType: h.Get("Content-Type"), ContentEncoding: WithoutChunked(list(h, "Content-Encoding")),
+		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: list(h, "Content-Language"),
+		CacheControl: list(h, "Cache-Control"), StorageClass: h.Get("X-Amz-Storage-Class"),
 		Expires: Date(h.Get("Expires")),
 	}
 	if o.ContentType == "" {
@@ -50,6 +50,11 @@ func PutOptions(h http.Header) (s3store.PutOptions, error) {
 	o.ServerSideEncryption, err = encryption(h)
 	return o, err
 }
+
+// list is a header that is one however many lines it comes in.
+//
+// https://www.rfc-editor.org/rfc/rfc9110#section-5.3
+func list(h http.Header, name string) string { return strings.Join(h[name], ",") }
 
 // metadata is the client's own, without the fence's.
 func metadata(h http.Header) (map[string]string, error) {

@@ -102,6 +102,9 @@ func (v *Verifier) Verify(r *http.Request) (*Request, error) {
 	if err := signsAll(r, c); err != nil {
 		return nil, err
 	}
+	if err := once(r.Header); err != nil {
+		return nil, err
+	}
 	secret, known := v.cfg.Secret(c.accessKey)
 	var key *derived
 	if known = known && secret != ""; known {
@@ -186,6 +189,28 @@ func signsAll(r *http.Request, c *claim) error {
 		return denied("There were headers present in the request which were not signed: %s", strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// once refuses a header that comes in several lines, if it has one value: they sign as
+// one line does that has commas, and whoever acts on the first would act on a part of
+// what was signed. Metadata and lists are acted on as a whole.
+func once(h http.Header) error {
+	for name, values := range h {
+		if len(values) > 1 && single(plainhead.Lower(name)) {
+			return invalidArgument("%s was sent more than once", name)
+		}
+	}
+	return nil
+}
+
+// single reports whether a header has one value that matters here, by its name in lower
+// case.
+func single(name string) bool {
+	switch name {
+	case "content-disposition", "content-type", "expires", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "range":
+		return true
+	}
+	return strings.HasPrefix(name, "x-amz-") && !strings.HasPrefix(name, "x-amz-meta-")
 }
 
 // matches tells whether the signature is that of one of the request's spellings.
