@@ -164,6 +164,9 @@ func (l *limited) Read(p []byte) (int, error) {
 	c := (*conn)(l)
 	if c.left < 0 { // of a body
 		n, err := c.Read(p)
+		if n > 0 {
+			return n, nil // what ended behind it is of the next Read, if somebody needs more
+		}
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.cancel()
 		}

@@ -69,7 +69,7 @@ func (w *Response) Write(p []byte) (int, error) {
 	if w.bare {
 		return len(p), nil
 	}
-	if w.length >= 0 && w.sent+int64(len(p)) > w.length {
+	if w.length >= 0 && int64(len(p)) > w.length-w.sent {
 		return 0, http.ErrContentLength
 	}
 	put := w.send
@@ -158,7 +158,7 @@ func (w *Response) Flush() {
 func (w *Response) ReadFrom(r io.Reader) (int64, error) {
 	w.WriteHeader(http.StatusOK)
 	part, ok := r.(*io.LimitedReader)
-	if !ok || w.conn.plain == nil || w.bare || w.length < 0 || w.sent+part.N > w.length {
+	if !ok || w.conn.plain == nil || w.bare || w.length < 0 || part.N > w.length-w.sent {
 		return io.Copy(struct{ io.Writer }{w}, r)
 	}
 	if err := w.flush(nil); err != nil {

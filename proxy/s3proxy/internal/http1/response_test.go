@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -146,6 +147,9 @@ func TestTooMuch(t *testing.T) {
 		"write":     func(w *Response) (int64, error) { n, err := io.WriteString(w, "abcd"); return int64(n), err },
 		"read from": func(w *Response) (int64, error) { return w.ReadFrom(strings.NewReader("abcd")) },
 		"limited":   func(w *Response) (int64, error) { return w.ReadFrom(io.LimitReader(strings.NewReader("abcd"), 4)) },
+		"unlimited": func(w *Response) (int64, error) {
+			return w.ReadFrom(io.LimitReader(strings.NewReader("abcd"), math.MaxInt64))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

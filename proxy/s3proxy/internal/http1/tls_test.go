@@ -64,6 +64,40 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// Who ends what it sends behind a whole body listens yet, and is answered: the end may
+// be read together with the body.
+func TestEndBehindBody(t *testing.T) {
+	t.Parallel()
+	server, trust := certified(t)
+	trust.MaxVersion = tls.VersionTLS12 // whose end can be told from a record of data
+	ended := make(chan struct{}, 1)
+	s := startOn(t, patient(func(w *Response, r *http.Request) {
+		<-ended
+		data, err := io.ReadAll(r.Body)
+		if err != nil || r.Context().Err() != nil {
+			t.Errorf("%d bytes, %v, gone: %v", len(data), err, r.Context().Err())
+		}
+		_, _ = w.Write(data)
+	}), tls.NewListener(listen(t), server))
+	for range 10 { // for it may be read otherwise
+		conn, err := tls.Dial("tcp", s.addr, trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newClient(t, conn)
+		c.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
+		c.send("abc")
+		closeWrite(t, c.Conn)
+		ended <- struct{}{}
+		if res, body := c.reply(http.MethodPut); res.StatusCode != http.StatusOK || body != "abc" {
+			t.Errorf("%d, %q", res.StatusCode, body)
+		}
+		if got := c.rest(); got != "" {
+			t.Errorf("then comes %q", got)
+		}
+	}
+}
+
 // Whoever speaks HTTP to a port of HTTPS is told so.
 func TestHTTPToTLS(t *testing.T) {
 	t.Parallel()
