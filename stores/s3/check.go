@@ -12,18 +12,34 @@ import (
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
-// Check tells whether a write of key under token would be admitted now: nil, or
-// the refusal. It looks at the mark of the resource and at the key, both at the
-// same time, and claims token if this store has not yet. It is for refusing a
-// write before its payload is read, and no fence: what it has seen may change
-// before the write, which decides for itself.
-//
-// The write that follows it is one request, for the key's state is known.
-func (s *Store) Check(ctx context.Context, token guard.Token, key string) error {
-	return s.done(ctx, "check", key, s.check(ctx, token, key))
+// CheckOptions tell Check of the write that is to follow.
+type CheckOptions struct {
+	// IfMatch and IfNoneMatch are the conditions that it will have, as in
+	// PutOptions. They are not judged: that is the write's business.
+	IfMatch, IfNoneMatch string
+	// Part: it is a part of an upload, and overwrites nothing.
+	Part bool
 }
 
-func (s *Store) check(ctx context.Context, token guard.Token, key string) error {
+// Check tells whether a write of key under token would be admitted now: nil, or
+// the refusal, or ErrOlderWrite if it would overwrite blindly what was written under an
+// older token since this store last saw the key under this one. It looks at the mark
+// of the resource and at the key, both at the same time, and claims token if this store
+// has not yet. It is for refusing a write before its payload is read, and no fence: what
+// it has seen may change before the write, which decides for itself.
+//
+// The write that follows it is one request, for the key's state is known.
+func (s *Store) Check(ctx context.Context, token guard.Token, key string, o CheckOptions) error {
+	wish := layout.Wish{IfMatch: unquoted(o.IfMatch), IfAbsent: o.IfNoneMatch != "", Legacy: s.config.Legacy}
+	look := func(ctx context.Context, g layout.Grant) error { return s.checkKey(ctx, g, key, wish) }
+	if o.Part {
+		look = func(ctx context.Context, g layout.Grant) error { return s.admits(ctx, g, key) }
+	}
+	return s.done(ctx, "check", key, s.check(ctx, token, key, look))
+}
+
+// check looks at the mark and, by look, at the key.
+func (s *Store) check(ctx context.Context, token guard.Token, key string, look func(context.Context, layout.Grant) error) error {
 	_, seen, _ := s.claims.Find(token)
 	g, err := s.writer(ctx, token, key)
 	if err != nil {
@@ -33,7 +49,7 @@ func (s *Store) check(ctx context.Context, token guard.Token, key string) error 
 	if seen { // otherwise the claim has just read it
 		group.Go(func() error { return s.checkMark(ctx, token) })
 	}
-	group.Go(func() error { return s.checkKey(ctx, g, key) })
+	group.Go(func() error { return look(ctx, g) })
 	if err := group.Wait(); err != nil {
 		return notApplied(err)
 	}
@@ -55,8 +71,8 @@ func (s *Store) checkMark(ctx context.Context, token guard.Token) error {
 }
 
 // checkKey looks whether the key may be written under g.
-func (s *Store) checkKey(ctx context.Context, g layout.Grant, key string) error {
-	state, _, err := s.lookAgain(ctx, g, key)
+func (s *Store) checkKey(ctx context.Context, g layout.Grant, key string, w layout.Wish) error {
+	state, _, err := s.lookAgain(ctx, g, key, w)
 	if err != nil {
 		return err
 	}
@@ -67,19 +83,40 @@ func (s *Store) checkKey(ctx context.Context, g layout.Grant, key string) error 
 	return err
 }
 
+// admits is checkKey for what does not overwrite the key: the look tells the holder
+// nothing of it, and so counts for nothing.
+func (s *Store) admits(ctx context.Context, g layout.Grant, key string) error {
+	state, _, err := s.glance(ctx, g, key)
+	if err == nil {
+		_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
+	}
+	return err
+}
+
 // lookAgain is look for a write that was not asked for a condition yet. If the
 // state is another one than g has seen, and not by g, that is what the write would
-// have failed with: the look must not be what makes it overwrite (I9).
-func (s *Store) lookAgain(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
+// have failed with: the look must not be what makes it overwrite (I9). A write whose own
+// condition names the state has seen it elsewhere; if it names another one, that is what
+// the write fails with, and until then nothing was told.
+func (s *Store) lookAgain(ctx context.Context, g layout.Grant, key string, w layout.Wish) (layout.State, minio.ObjectInfo, error) {
 	before, seen := s.known.Find(g, key)
-	state, info, err := s.look(ctx, g, key)
-	if err != nil || !seen || state == before || g.Wrote(state.Header) {
+	state, info, err := s.glance(ctx, g, key)
+	if err != nil {
 		return state, info, err
 	}
-	if err := g.Admits(state); err != nil {
-		return state, info, err
+	if seen && state != before && !g.Wrote(state.Header) {
+		if err := g.Admits(state); err != nil {
+			return state, info, err
+		}
+		switch _, unmet := g.Decide(state, w); {
+		case !w.Names():
+			err = fmt.Errorf("%w: since the key was seen", ErrOlderWrite)
+		case errors.Is(unmet, ErrPrecondition):
+			return state, info, nil
+		}
 	}
-	return state, info, fmt.Errorf("%w: since the key was seen", ErrOlderWrite)
+	s.saw(g, key, state)
+	return state, info, err
 }
 
 // Choose returns the one of several tokens that key is written and read under: the

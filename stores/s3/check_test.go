@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 			if reason == nil {
 				outcome = guard.Applied
 			}
-			expect(t, what, e.store.Check(t.Context(), token, key), reason, outcome)
+			expect(t, what, e.store.Check(t.Context(), token, key, CheckOptions{}), reason, outcome)
 		}
 		check("first", writer(33), "k", nil)
 		e.link.Forget()
@@ -133,9 +133,9 @@ func TestCheckOfAnOlderMark(t *testing.T) {
 		if err := e.bare.RemoveObject(t.Context(), e.bucket, layout.MarkKey("orders"), minio.RemoveObjectOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		expect(t, "the mark is gone", e.store.Check(t.Context(), writer(34), "k"), nil, guard.Applied)
+		expect(t, "the mark is gone", e.store.Check(t.Context(), writer(34), "k", CheckOptions{}), nil, guard.Applied)
 		e.putBare(t, layout.MarkKey("orders"), string(before))
-		expect(t, "the mark is an older one", e.store.Check(t.Context(), writer(34), "k"), nil, guard.Applied)
-		expect(t, "a stale token", e.newStore(t, Config{}).Check(t.Context(), writer(33), "k"), guard.ErrStale, guard.Refused)
+		expect(t, "the mark is an older one", e.store.Check(t.Context(), writer(34), "k", CheckOptions{}), nil, guard.Applied)
+		expect(t, "a stale token", e.newStore(t, Config{}).Check(t.Context(), writer(33), "k", CheckOptions{}), guard.ErrStale, guard.Refused)
 	})
 }

@@ -28,9 +28,9 @@ type CompleteOptions struct {
 // Parts are named in the order of their numbers, and number 1 must be among
 // them, for the header stands in front of it: without it guard.ErrUnsupported. It may
 // be called again, here or in another process: as long as the object that it
-// made has not been overwritten, it succeeds. If the upload is gone and the
-// object is another, the error has the code NoSuchUpload, and its outcome is
-// unknown unless the server says so too and the key shows that it was never
+// made has not been overwritten, it succeeds. If the upload was gone before
+// this call and the object is another, the error has the code NoSuchUpload, and its
+// outcome is unknown unless the server says so too and the key shows that it was never
 // completed. Size and LastModified are zero if the object was overwritten before it
 // could be looked at.
 func (s *Store) CompleteUpload(ctx context.Context, token guard.Token, key, id string, list []minio.CompletePart, o CompleteOptions) (minio.UploadInfo, error) {
@@ -47,7 +47,8 @@ func (s *Store) completeUpload(ctx context.Context, token guard.Token, key, id s
 	if err != nil {
 		return none, notApplied(err)
 	}
-	state, info, err := s.lookAgain(ctx, g, key)
+	wish := layout.Wish{IfMatch: unquoted(o.IfMatch), IfAbsent: o.IfNoneMatch != "", Legacy: s.config.Legacy}
+	state, info, err := s.lookAgain(ctx, g, key, wish)
 	if err != nil {
 		return none, notApplied(err)
 	}
@@ -59,8 +60,7 @@ func (s *Store) completeUpload(ctx context.Context, token guard.Token, key, id s
 		plain[i] = minio.CompletePart{PartNumber: p.PartNumber, ETag: strings.Trim(p.ETag, `"`)}
 	}
 	w := &write{
-		store: s, grant: g, key: key, header: opened.Header,
-		wish:  layout.Wish{IfMatch: unquoted(o.IfMatch), IfAbsent: o.IfNoneMatch != "", Legacy: s.config.Legacy},
+		store: s, grant: g, key: key, header: opened.Header, wish: wish,
 		cargo: &completion{Upload: parts.Upload{Bucket: s.parts, Key: key, ID: opened.Upstream}, store: s, list: plain},
 	}
 	return w.run(ctx)
@@ -86,6 +86,7 @@ type completion struct {
 	store *Store
 	list  []minio.CompletePart
 	spent bool
+	lost  bool // one was sent, and not answered
 }
 
 func (c *completion) again() bool { return !c.spent }
@@ -111,8 +112,12 @@ func (c *completion) send(ctx context.Context, h layout.Header, cond layout.Cond
 		if notThere { // what the server spoke of may be another completion, which goes on
 			reply = layout.Lost
 		}
+		if c.lost { // it may have been the one
+			return done.UploadInfo, reply, fmt.Errorf("%w since a completion whose answer was lost: %s", errSpent, err.Error())
+		}
 		err = errNoUpload(c.Key, errors.Join(errSpent, err))
 	}
+	c.lost = c.lost || reply == layout.Lost
 	return done.UploadInfo, reply, err
 }
 

@@ -130,7 +130,7 @@ func (s *Store) front(ctx context.Context, g layout.Grant, key string) error {
 // open takes the header from the front of body.
 func (s *Store) open(g layout.Grant, key string, o *GetOptions, body io.ReadCloser, info minio.ObjectInfo) (*Object, error) {
 	sent, parts := info.Size, frame.Parts(&info)
-	state, first, err := s.header(g, key, body, &info)
+	state, first, err := s.header(g, g, key, body, &info)
 	if err == nil {
 		err = s.readable(g, state)
 	}

@@ -43,7 +43,7 @@ func TestKeysThatEndInSlashes(t *testing.T) {
 					_, err := e.store.Put(t.Context(), writer(33), key, strings.NewReader(""), 0, PutOptions{})
 					return err
 				},
-				"check": func() error { return e.store.Check(t.Context(), writer(33), key) },
+				"check": func() error { return e.store.Check(t.Context(), writer(33), key, CheckOptions{}) },
 				"copy": func() error {
 					_, err := e.store.Copy(t.Context(), writer(33), CopyDest{Key: key}, CopySource{Key: "file"})
 					return err

@@ -18,8 +18,19 @@ import (
 
 // look reads the header of an object: its state, and what a HEAD would tell. It
 // is one request, but two for an empty object. The info's size is that of the
-// payload.
+// payload. What it saw counts as seen under g.
 func (s *Store) look(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
+	return s.lookAs(ctx, g, g, key)
+}
+
+// glance is look for what the holder is not told of, so that it has seen no more
+// than before (I9).
+func (s *Store) glance(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
+	return s.lookAs(ctx, g, layout.Grant{}, key)
+}
+
+// lookAs looks for g, and counts it as seen under seen.
+func (s *Store) lookAs(ctx context.Context, g, seen layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
 	var opts minio.GetObjectOptions
 	_ = opts.SetRange(0, layout.HeaderSize-1) // a valid range
 	body, info, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
@@ -28,20 +39,29 @@ func (s *Store) look(ctx context.Context, g layout.Grant, key string) (layout.St
 		body = io.NopCloser(strings.NewReader(""))
 	}
 	if request.IsAbsent(err) {
-		s.known.Forget(g, key)
+		s.saw(seen, key, layout.State{})
 		return layout.State{}, minio.ObjectInfo{}, nil
 	}
 	if err != nil {
 		return layout.State{}, minio.ObjectInfo{}, fmt.Errorf("read header: %w", err)
 	}
 	defer body.Close()
-	state, _, err := s.header(g, key, body, &info)
+	state, _, err := s.header(g, seen, key, body, &info)
 	return state, info, err
 }
 
+// saw remembers in which state g has seen a key.
+func (s *Store) saw(g layout.Grant, key string, state layout.State) {
+	if state.Absent() {
+		s.known.Forget(g, key)
+		return
+	}
+	s.known.Set(g, key, state)
+}
+
 // header reads the header from the front of an object's body, and makes info
-// that of the payload. It returns what it read of the body.
-func (s *Store) header(g layout.Grant, key string, body io.Reader, info *minio.ObjectInfo) (layout.State, []byte, error) {
+// that of the payload. It returns what it read of the body. It counts as seen under seen.
+func (s *Store) header(g, seen layout.Grant, key string, body io.Reader, info *minio.ObjectInfo) (layout.State, []byte, error) {
 	state, size, first, err := frame.Read(body, info)
 	if errors.Is(err, layout.ErrDamaged) || errors.Is(err, request.ErrNoETag) {
 		err = unsupported(g.Token, err)
@@ -50,7 +70,7 @@ func (s *Store) header(g layout.Grant, key string, body io.Reader, info *minio.O
 		return state, nil, err
 	}
 	frame.Hide(info, state, size)
-	s.known.Set(g, key, state)
+	s.saw(seen, key, state)
 	return state, first, nil
 }
 

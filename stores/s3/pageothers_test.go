@@ -50,7 +50,7 @@ func TestOnlyPrefixes(t *testing.T) {
 		}
 		_, err := e.store.Put(t.Context(), writer(33), "out/k", nil, 0, PutOptions{})
 		expect(t, "put", err, guard.ErrUnsupported, guard.Refused)
-		expect(t, "check", e.store.Check(t.Context(), writer(33), "out/k"), guard.ErrUnsupported, guard.Refused)
+		expect(t, "check", e.store.Check(t.Context(), writer(33), "out/k", CheckOptions{}), guard.ErrUnsupported, guard.Refused)
 		_, err = e.store.Stat(t.Context(), writer(33), "out/3", GetOptions{})
 		expect(t, "stat", err, guard.ErrUnsupported, guard.Refused)
 		_, err = e.store.Get(t.Context(), guard.Token{}, "out/3", GetOptions{})

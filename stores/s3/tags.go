@@ -89,7 +89,7 @@ func (s *Store) retag(ctx context.Context, token guard.Token, key string, tags m
 	if err != nil {
 		return minio.UploadInfo{}, notApplied(err)
 	}
-	state, info, err := s.lookAgain(ctx, g, key)
+	state, info, err := s.lookAgain(ctx, g, key, layout.Wish{})
 	if err == nil {
 		_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
 	}

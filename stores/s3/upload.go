@@ -43,7 +43,7 @@ func (s *Store) createUpload(ctx context.Context, token guard.Token, key string,
 		err = s.tested.Uploads(ctx, s.parts)
 	}
 	if err == nil {
-		err = s.checkKey(ctx, g, key)
+		err = s.admits(ctx, g, key)
 	}
 	if err != nil {
 		return "", notApplied(err)

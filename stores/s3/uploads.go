@@ -2,7 +2,6 @@ package s3store
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -22,9 +21,7 @@ import (
 func (s *Store) AbortUpload(ctx context.Context, token guard.Token, key, id string) error {
 	g, opened, err := s.openUpload(ctx, token, key, id)
 	if err == nil && opened.Listed() {
-		if err = s.check(ctx, token, key); errors.Is(err, ErrOlderWrite) { // which an abort does not overwrite
-			err = nil
-		}
+		err = s.check(ctx, token, key, func(ctx context.Context, g layout.Grant) error { return s.admits(ctx, g, key) })
 	}
 	if err == nil && !g.Wrote(opened.Header) { // it has to be current, for it ends another's
 		s.claims.Forget(token)

@@ -60,7 +60,7 @@ func (x *exchange) writeToken(key string, size int64) (guard.Token, error) {
 		return token, err
 	}
 	if size > smallBody || size != 0 && x.expects() {
-		return token, x.store.Check(x.ctx(), token, key)
+		return token, x.store.Check(x.ctx(), token, key, x.checking())
 	}
 	return token, token.MayWrite()
 }

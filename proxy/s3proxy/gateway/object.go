@@ -10,6 +10,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/upstream"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
@@ -46,6 +47,16 @@ func (x *exchange) putObject() error {
 		h.Set("X-Amz-Checksum-Type", "FULL_OBJECT")
 	}
 	return x.reply(http.StatusOK)
+}
+
+// checking is what there is to know, before its body is read, of the write that the
+// request is.
+func (x *exchange) checking() s3store.CheckOptions {
+	h := x.r.Header
+	return s3store.CheckOptions{
+		IfMatch: etag.Named(h.Get("If-Match")), IfNoneMatch: etag.Named(h.Get("If-None-Match")),
+		Part: x.target.Name == operation.UploadPart,
+	}
 }
 
 func (x *exchange) deleteObject() error {

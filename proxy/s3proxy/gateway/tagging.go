@@ -73,7 +73,7 @@ func (x *exchange) setTags(wanted map[string]string) error {
 		return err
 	}
 	// Before anything is looked at: that would be what makes it overwrite what the client has not seen (I9).
-	if err := x.store.Check(x.ctx(), token, x.target.Key); err != nil {
+	if err := x.store.Check(x.ctx(), token, x.target.Key, s3store.CheckOptions{}); err != nil {
 		return err
 	}
 	info, err := x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{})

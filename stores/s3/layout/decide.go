@@ -124,6 +124,12 @@ type Wish struct {
 	From Digest
 }
 
+// Names reports whether the wish names the one state that it is meant for, or that
+// there is to be no object, and so overwrites nothing blindly.
+func (w Wish) Names() bool {
+	return w.IfAbsent || w.Seen != "" || w.IfMatch != "" && w.IfMatch != "*"
+}
+
 // Condition is what a request names so that it is carried out in one state of
 // the key only: the ETag, or that there is no object.
 type Condition struct {
