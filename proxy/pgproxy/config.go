@@ -61,7 +61,8 @@ type Config struct {
 	UserTimeout time.Duration
 	// MaxMessage is the largest statement, in bytes, that is looked at: memory
 	// for it is taken as it comes, never as it is announced. A larger one is
-	// refused. Defaults to 256 MiB.
+	// refused, as is a larger function call before PostgreSQL 16 in a session that
+	// may not write. Defaults to 256 MiB.
 	MaxMessage int
 	// Logger gets one line for each refusal, and what happens to sessions at
 	// level debug; never a password, a token's holder or, without LogStatements, a

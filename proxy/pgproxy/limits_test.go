@@ -94,6 +94,25 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
+// TestLongFunctionCalls: function calls of any size, also of a session that may only
+// read.
+func TestLongFunctionCalls(t *testing.T) {
+	t.Parallel()
+	const octetLength = 1374 // octet_length(text)
+	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
+		t.Parallel()
+		sc := newScene(t, s, Config{})
+		for _, token := range []string{"", sc.token(1).String()} {
+			c := sc.raw(sc.via(token))
+			for _, size := range []int{1000, bufferSize - 20, 10 * bufferSize} {
+				if got := c.play(t, call(octetLength, strings.Repeat("x", size)), query("SELECT 1")); got != "Z:I / SELECT 1 Z:I /" {
+					t.Errorf("%q, %d bytes: %s", token, size, got)
+				}
+			}
+		}
+	})
+}
+
 // TestImpossibleMessages end the session, and take no memory.
 func TestImpossibleMessages(t *testing.T) {
 	t.Parallel()

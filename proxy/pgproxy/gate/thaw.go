@@ -32,6 +32,10 @@ func (m *Machine) MayWrite() { m.mayWrite = true }
 // write and could.
 func (m *Machine) thawing() bool { return m.kind == Slow && m.thaws && !m.mayWrite }
 
+// FollowsCalls reports whether something may go behind a FunctionCall, which
+// must then have come as a whole.
+func (m *Machine) FollowsCalls() bool { return m.thawing() }
+
 // thawPlan decides about a Query of a session that may not write and could, if
 // it is to be decided otherwise than for others.
 func (m *Machine) thawPlan(p plan) (v Verdict, decided bool) {

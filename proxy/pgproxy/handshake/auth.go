@@ -175,19 +175,26 @@ func (h *Handshake) readAnswer() ([]byte, error) {
 // and may have said why: that is read next.
 func (h *Handshake) send(frame []byte) { _, _ = h.upstream.Write(frame) }
 
+// passAnswer relays one answer of the client's, unless it is stopped before that.
+func (h *Handshake) passAnswer() (err error) {
+	defer h.recovered(&err)
+	answer, err := h.readAnswer()
+	switch {
+	case err == nil:
+		_, err = h.upstream.Write(answer)
+	case len(answer) == 0 && errors.Is(err, os.ErrDeadlineExceeded):
+		err = nil // stopped
+	}
+	return err
+}
+
 // listen relays one answer of the client's, if one comes before stop is called:
 // with GSS and SSPI either side may be the next to speak. Without an answer
 // nothing of the client's has been read.
 func (h *Handshake) listen() (stop func() error) {
 	done := make(chan error, 1)
 	go func() {
-		answer, err := h.readAnswer()
-		switch {
-		case err == nil:
-			_, err = h.upstream.Write(answer)
-		case len(answer) == 0 && errors.Is(err, os.ErrDeadlineExceeded):
-			err = nil // stopped
-		}
+		err := h.passAnswer()
 		if err != nil {
 			socket.Interrupt(h.upstream) // nobody will answer the server
 		}

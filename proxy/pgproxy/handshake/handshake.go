@@ -18,6 +18,7 @@ const (
 	keyDatabase = "database"
 	keyCause    = "cause"
 	keyError    = "error"
+	keyStack    = "stack"
 )
 
 // Handshake brings a client from its first byte to AuthenticationOk, or to the

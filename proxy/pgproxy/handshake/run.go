@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime/debug"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/internal/refusal"
@@ -34,8 +35,20 @@ func (h *Handshake) Run(ctx, drain context.Context) (*Login, error) {
 	return l, err
 }
 
+// errPanicked ends a handshake that has panicked, and no other client's.
+var errPanicked = errors.New("the handshake has panicked")
+
+// recovered makes an error of a panic.
+func (h *Handshake) recovered(err *error) {
+	if v := recover(); v != nil {
+		h.log.Error("handshake panicked", keyError, v, keyStack, string(debug.Stack()))
+		*err = errPanicked
+	}
+}
+
 // run is the whole handshake. When it fails, close what it leaves.
-func (h *Handshake) run(ctx context.Context) (*Login, error) {
+func (h *Handshake) run(ctx context.Context) (_ *Login, err error) {
+	defer h.recovered(&err)
 	s, err := h.open(ctx)
 	if err != nil {
 		return nil, err

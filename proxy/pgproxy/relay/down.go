@@ -13,16 +13,17 @@ import (
 
 // down relays what the server sends. If the client takes no more it goes on, so
 // that what up waits for comes: it is up that ends the session.
-func (s *session) down() error {
+func (s *session) down() (err error) {
 	defer func() {
 		s.mu.Lock()
 		s.ended = true
 		s.mu.Unlock()
 	}()
+	defer s.recovered(&err)
 	src := s.fromServer
 	for {
 		err := src.Idle(s.stepDown)
-		if err == nil {
+		if err == nil && !s.replies.sorted {
 			err = src.Header()
 		}
 		if err != nil {
@@ -55,6 +56,7 @@ type replies struct {
 // true if that is whole messages which can be passed on at once, and after which
 // nothing is to be done. What is left to do is in s.replies.
 func (s *session) stepDown() bool {
+	defer s.steppedDown()
 	src := s.fromServer
 	if some, err := src.Now(); !some {
 		return err == nil
@@ -63,8 +65,7 @@ func (s *session) stepDown() bool {
 		return false // who has it may take its time
 	}
 	rest := src.Rest()
-	s.replies = s.sort(rest, true)
-	s.mu.Unlock()
+	s.replies = s.sortAndUnlock(rest, true)
 	r := &s.replies
 	if r.used == 0 && r.insert == nil && r.err == nil {
 		r.sorted = false // nothing was done yet
@@ -96,6 +97,13 @@ func (s *session) stepDown() bool {
 	return src.Drained()
 }
 
+// steppedDown is the end of a step that panics: down goes on with that.
+func (s *session) steppedDown() {
+	if v := recover(); v != nil {
+		s.replies = replies{sorted: true, err: s.panicked(v)}
+	}
+}
+
 // relayReplies relays what has been read of the server, up to the first message
 // after which something is to be done. If there is none it reads more.
 func (s *session) relayReplies() error {
@@ -103,8 +111,7 @@ func (s *session) relayReplies() error {
 	rest := src.Rest()
 	if !r.sorted {
 		s.mu.Lock()
-		r = s.sort(rest, false)
-		s.mu.Unlock()
+		r = s.sortAndUnlock(rest, false)
 	}
 	s.replies = replies{}
 	if r.err != nil {
@@ -137,6 +144,19 @@ func (s *session) relayReplies() error {
 		return src.Skip(r.open)
 	}
 	return stream.Pass(src, s.toClient, r.open)
+}
+
+// sortAndUnlock is sort for who has locked mu, and unlocks it. If that panics, the
+// machine is left half-way, and nobody is to go by it any more.
+func (s *session) sortAndUnlock(rest []byte, onLoop bool) (r replies) {
+	defer s.mu.Unlock()
+	if s.torn {
+		return replies{sorted: true, err: errPanicked}
+	}
+	s.torn = true
+	r = s.sort(rest, onLoop)
+	s.torn = false
+	return r
 }
 
 // sort asks the fence about each message of what has been read; on the loop, not

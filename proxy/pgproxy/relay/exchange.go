@@ -100,15 +100,7 @@ const (
 
 func (s *session) askOnce(ctx context.Context, b []byte) (*exchange, error) {
 	e := &exchange{}
-	s.mu.Lock()
-	var all []byte
-	if !s.machine.Prepared() {
-		all = s.own.AppendPrepare(nil)
-	}
-	s.machine.Own()
-	s.exchange = e
-	s.mu.Unlock()
-	all = pgwire.AppendSync(append(all, b...))
+	all := pgwire.AppendSync(append(s.begin(e), b...))
 	if err := s.toServer.Write(all, false); err != nil {
 		return nil, fmt.Errorf("write server: %w", err)
 	}
@@ -119,6 +111,18 @@ func (s *session) askOnce(ctx context.Context, b []byte) (*exchange, error) {
 	s.exchange = nil
 	s.mu.Unlock()
 	return e, nil
+}
+
+// begin begins an exchange, and returns what goes in front of its messages.
+func (s *session) begin(e *exchange) (prepare []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.machine.Prepared() {
+		prepare = s.own.AppendPrepare(nil)
+	}
+	s.machine.Own()
+	s.exchange = e
+	return prepare
 }
 
 // askInBlock is ask for messages that begin and end a block, which is rolled back

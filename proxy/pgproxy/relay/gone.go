@@ -71,8 +71,8 @@ func (s *session) closeWrite() {
 	}
 }
 
-// isOurs reports whether an error is the proxy's own view of a message, and no
-// word of the connection.
+// isOurs reports whether an error is the proxy's own view of a message, or its own
+// fault, and no word of the connection.
 func isOurs(err error) bool {
-	return errors.Is(err, errBadLength) || errors.Is(err, stream.ErrTooLong) || errors.Is(err, errStatementTooLong)
+	return errors.Is(err, errPanicked) || errors.Is(err, errBadLength) || errors.Is(err, stream.ErrTooLong) || errors.Is(err, errStatementTooLong)
 }

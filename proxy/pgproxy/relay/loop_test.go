@@ -20,7 +20,7 @@ import (
 func standInSession(t *testing.T, c Config, server *standIn) *relayed {
 	t.Helper()
 	r := startRelayed(t, newRelaying(c), server, nil, 0, 1<<16, make(chan struct{}))
-	r.wants(t, direct(nil, server.token))
+	r.wants(t, server.direct(nil))
 	return r
 }
 

@@ -23,6 +23,7 @@ const (
 	keyNumber    = "number"
 	keyTook      = "took"
 	keyStatement = "statement"
+	keyStack     = "stack"
 )
 
 // coresPerLoop: a core relays more than another one's worth of backends can

@@ -72,7 +72,13 @@ var lastWords = []byte("C\x00\x00\x00\x0bLISTEN\x00Z\x00\x00\x00\x05I")
 
 // direct is what the client gets without a proxy.
 func direct(stream []byte, token string) (want []byte) {
-	server := newStandIn(token, false)
+	return newStandIn(token, false).direct(stream)
+}
+
+// direct is what one like it answers.
+func (s *standIn) direct(stream []byte) (want []byte) {
+	server := newStandIn(s.token, false)
+	server.version = s.version
 	want = server.greeting()
 	frames(stream, func(kind byte, body []byte) bool {
 		want = append(want, server.take(kind, body)...)

@@ -51,6 +51,7 @@ type session struct {
 	draining bool
 	ended    bool   // down has ended
 	over     bool   // nothing more may be sent to the server
+	torn     bool   // whoever had mu is at work, or has panicked in the middle of it
 	closing  bool   // up has ended: the client is given time to read what it was sent
 	token    string // as it was last resolved
 	asked    string // as it was last looked up, though it may have been refused
@@ -81,7 +82,7 @@ func (r *Relay) Serve(ctx context.Context, l *Link, drain <-chan struct{}) error
 	group, ctx := errgroup.WithContext(ctx)
 	done := make(chan struct{})
 	group.Go(func() error { return sn.relayUp(ctx, done) })
-	group.Go(func() error { sn.watch(ctx, drain, done); return nil })
+	group.Go(func() error { return sn.watch(ctx, drain, done) })
 	err := group.Wait()
 	if errors.Is(err, errOver) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return nil
@@ -111,6 +112,7 @@ func (s *session) relayUp(ctx context.Context, done chan<- struct{}) (err error)
 		s.fromClient.Release()
 		s.fromServer.Release()
 	}()
+	defer s.recovered(&err)
 	if err := s.greet(); err != nil {
 		return err
 	}
@@ -197,7 +199,7 @@ func (s *session) fail(ctx context.Context, err error) error {
 		server *serverError
 	)
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errGone), errors.Is(err, errPanicked):
 		return s.clientGone(ctx, io.EOF)
 	case errors.As(err, &r):
 	case errors.As(err, &server):
@@ -235,58 +237,4 @@ func (s *session) interrupt() {
 	}
 	_ = socket.Below(s.Client).SetReadDeadline(time.Unix(1, 0))
 	s.nudge()
-}
-
-// watch ends the session from outside: when ctx ends, or when it idles and is to
-// be drained or has idled in a transaction for too long.
-func (s *session) watch(ctx context.Context, drain <-chan struct{}, done <-chan struct{}) {
-	limit := s.Config.IdleInTransaction
-	var tick <-chan time.Time
-	if limit > 0 {
-		ticker := time.NewTicker(max(limit/4, 10*time.Millisecond))
-		defer ticker.Stop()
-		tick = ticker.C
-	}
-	for {
-		select {
-		case <-done:
-			return
-		case <-ctx.Done():
-			_ = s.Client.Close()
-			_ = s.Server.Close()
-			return
-		case <-drain:
-			drain = nil
-			s.mu.Lock()
-			s.draining = true
-			s.mu.Unlock()
-			s.endIfIdle()
-		case <-tick:
-			if s.idlesTooLong(limit) {
-				s.Config.Metrics.IdleKills.Inc()
-				s.end(refusal.Idle())
-				return
-			}
-		}
-	}
-}
-
-// endIfIdle ends a session that is to be drained and does nothing.
-func (s *session) endIfIdle() {
-	s.mu.Lock()
-	idle := s.draining && s.opened && !s.telling && s.machine.Idle() && s.exchange == nil
-	s.over = s.over || idle
-	s.mu.Unlock()
-	if idle {
-		s.end(refusal.Shutdown())
-	}
-}
-
-// idlesTooLong reports whether a session with a token has done nothing in a
-// transaction for that long. Then it does no more.
-func (s *session) idlesTooLong(limit time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = s.over || s.machine.InBlock() && s.token != "" && !s.idleFrom.IsZero() && time.Since(s.idleFrom) > limit
-	return s.over
 }

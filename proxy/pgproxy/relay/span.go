@@ -19,6 +19,7 @@ type span struct {
 	written int // so much has been, already
 	verdict gate.Verdict
 	over    bool // the client says goodbye
+	whole   bool // the next message is not whole, and must be
 	err     error
 	judged  bool
 }
@@ -45,6 +46,19 @@ func (sp *span) release() {
 	}
 }
 
+// judgeAndUnlock is judge for who has locked mu, and unlocks it. If that panics, the
+// machine is left half-way, and nobody is to go by it any more.
+func (s *session) judgeAndUnlock(rest []byte) (sp span) {
+	defer s.mu.Unlock()
+	if s.torn {
+		return span{judged: true, err: errPanicked}
+	}
+	s.torn = true
+	sp = s.judge(rest)
+	s.torn = false
+	return sp
+}
+
 // judge asks the fence about each message of what has been read. It is for who
 // holds mu.
 func (s *session) judge(rest []byte) span {
@@ -61,13 +75,18 @@ func (s *session) judge(rest []byte) span {
 		}
 		kind, end := rest[sp.to], sp.to+pgwire.HeaderSize+n
 		body := rest[sp.to+pgwire.HeaderSize : min(end, len(rest))]
-		if end > len(rest) && !enough(kind, body) {
+		whole := end <= len(rest)
+		if sp.whole = !whole && s.mustBeWhole(kind); sp.whole || !whole && !enough(kind, body) {
 			break
 		}
 		prepared := s.machine.Prepared()
 		sp.verdict = s.machine.Client(kind, body)
 		if sp.verdict.Do != gate.Forward {
 			break
+		}
+		if !whole && sp.verdict.After != gate.Nothing {
+			sp.err = errCutShort
+			return sp
 		}
 		s.surround(&sp, rest, end, prepared)
 		s.remember(kind, body, sp.verdict)
@@ -114,12 +133,19 @@ func (sp *span) begin(rest []byte) {
 	sp.from = sp.to
 }
 
-// enough reports whether that much of the body of a message is all that the
-// fence looks at.
+// errCutShort is a message behind which something is to go before all of it has come.
+var errCutShort = errors.New("something is to go behind a message that is not whole")
+
+// mustBeWhole reports whether all of a message must have come before it is judged:
+// its text is read, or something may go behind it.
+func (s *session) mustBeWhole(kind byte) bool {
+	return kind == 'Q' || kind == 'P' || kind == 'F' && s.machine.FollowsCalls()
+}
+
+// enough reports whether that much of the body of a message that need not be whole
+// is all that the fence looks at.
 func enough(kind byte, body []byte) bool {
 	switch kind {
-	case 'Q', 'P':
-		return false
 	case 'B':
 		i := bytes.IndexByte(body, 0)
 		return i >= 0 && bytes.IndexByte(body[i+1:], 0) >= 0
@@ -135,10 +161,10 @@ func enough(kind byte, body []byte) bool {
 
 // needed is how much of the next message must be there before it can be judged.
 // Memory for it is taken as it comes.
-func (s *session) needed(rest []byte) (int, error) {
+func (s *session) needed(rest []byte, whole bool) (int, error) {
 	n, _ := pgwire.Length(rest)
-	switch kind := rest[0]; {
-	case kind != 'Q' && kind != 'P':
+	switch {
+	case !whole:
 		return stream.BufferSize, nil
 	case n > s.Config.MaxMessage:
 		return 0, errStatementTooLong

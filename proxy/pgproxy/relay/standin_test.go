@@ -13,8 +13,9 @@ import (
 // standIn answers as Postgres does, as far as a handful of statements go, byte by
 // byte the same each time. It sees what is committed without a check.
 type standIn struct {
-	token string
-	stale bool // every check of the token is refused
+	version string
+	token   string
+	stale   bool // every check of the token is refused
 
 	status  byte
 	skip    bool
@@ -41,7 +42,7 @@ type portal struct {
 }
 
 func newStandIn(token string, stale bool) *standIn {
-	return &standIn{token: token, stale: stale, status: 'I', statements: map[string]prepared{}, portals: map[string]*portal{}}
+	return &standIn{version: "18.1", token: token, stale: stale, status: 'I', statements: map[string]prepared{}, portals: map[string]*portal{}}
 }
 
 // domainOID is the oid of the i-th of the domains.

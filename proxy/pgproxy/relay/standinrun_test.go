@@ -155,7 +155,7 @@ func exits(text string) bool {
 func (s *standIn) greeting() []byte {
 	s.out = nil
 	s.say(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
-	s.say(&pgproto3.ParameterStatus{Name: "server_version", Value: "18.1"})
+	s.say(&pgproto3.ParameterStatus{Name: "server_version", Value: s.version})
 	s.say(&pgproto3.BackendKeyData{ProcessID: 7, SecretKey: []byte{1, 2, 3, 4}})
 	s.ready()
 	return s.out

@@ -92,7 +92,7 @@ func startAnswered(t *testing.T, s *relaying, l *Link, server *standIn, pair fun
 			}
 		}
 	}()
-	r.wants(t, direct(nil, server.token))
+	r.wants(t, server.direct(nil))
 	return r
 }
 

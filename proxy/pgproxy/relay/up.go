@@ -12,11 +12,12 @@ import (
 )
 
 // up relays what the client sends.
-func (s *session) up(ctx context.Context) error {
+func (s *session) up(ctx context.Context) (err error) {
+	defer s.recovered(&err)
 	src := s.fromClient
 	for {
 		err := src.Idle(s.stepUp)
-		if err == nil {
+		if err == nil && !s.span.judged {
 			err = src.Header()
 		}
 		if err != nil {
@@ -56,6 +57,7 @@ var flush = []byte{'H', 0, 0, 0, 4} //nolint:gochecknoglobals // never written t
 // if that is whole messages which can be passed on at once. What is left to do
 // is in s.span.
 func (s *session) stepUp() bool {
+	defer s.steppedUp()
 	src := s.fromClient
 	if some, err := src.Now(); !some {
 		return err == nil
@@ -64,8 +66,7 @@ func (s *session) stepUp() bool {
 		return false // who has it may read a statement of any size; all other sessions would wait
 	}
 	rest := src.Rest()
-	s.span = s.judge(rest)
-	s.mu.Unlock()
+	s.span = s.judgeAndUnlock(rest)
 	sp := &s.span
 	if sp.undecided() {
 		s.span = span{} // when more has come it is judged anew
@@ -86,6 +87,13 @@ func (s *session) stepUp() bool {
 	return src.Drained()
 }
 
+// steppedUp is the end of a step that panics: up goes on with that.
+func (s *session) steppedUp() {
+	if v := recover(); v != nil {
+		s.span = span{judged: true, err: s.panicked(v)}
+	}
+}
+
 // relaySpan relays what has been read of the client, as far as there are whole
 // messages, or those that need not be whole, up to the first that must wait for
 // what the verdict says. If there is none it reads more.
@@ -93,15 +101,14 @@ func (s *session) relaySpan() (gate.Verdict, error) {
 	src, sp := s.fromClient, s.span
 	if !sp.judged {
 		s.mu.Lock()
-		sp = s.judge(src.Rest())
-		s.mu.Unlock()
+		sp = s.judgeAndUnlock(src.Rest())
 	}
 	s.span = span{}
 	if sp.err != nil {
 		return sp.verdict, sp.err
 	}
 	if sp.undecided() {
-		most, err := s.needed(src.Rest())
+		most, err := s.needed(src.Rest(), sp.whole)
 		if err == nil {
 			err = src.More(most)
 		}
