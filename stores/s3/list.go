@@ -191,7 +191,7 @@ func (s *Store) isEmpty(ctx context.Context, g layout.Grant, prefix string) (boo
 		if err != nil || len(entries) > 0 || last {
 			return len(entries) == 0, err
 		}
-		q.After = infos[len(infos)-1].Key
+		q.After = layout.BehindReserved(infos[len(infos)-1].Key)
 	}
 	return false, nil
 }

@@ -41,7 +41,7 @@ type Page struct {
 	Prefixes []string
 	// Truncated: there is more, and the next two say how to go on. Of a page of
 	// 1000, and one that could not be filled with reasonable effort, more may turn
-	// out to be nothing.
+	// out to be nothing. A page on which there is nothing is not truncated.
 	Truncated bool
 	// NextMarker is the next page's StartAfter in V1.
 	NextMarker string
@@ -56,7 +56,9 @@ var ErrContinuation = errors.New("continuation token is not one of ours")
 // are common prefixes that have nothing but tombstones under them: up to 1000
 // keys under a prefix are looked at for that, Config.Parallel prefixes at once;
 // one with more tombstones than that in front is listed. A page is filled up, by as
-// many requests as that takes, up to 100.
+// many requests as that takes: one where nothing is hidden. After some hundred more a page
+// ends with what is on it; if that is nothing they go on to the end of the list, for as
+// long as ctx does.
 //
 // Objects that are not framed are listed as they are, or as if they were, for their
 // size does not tell; with Config.Legacy each object is looked at, as in List.
@@ -92,49 +94,101 @@ func continued(token string) (string, error) {
 	return string(b[1:]), nil
 }
 
-const (
-	// continuation is the first byte of a continuation token, its version.
-	continuation = 1
-	// maxAsked bounds how many pages of the server's are asked for to fill one.
-	maxAsked = 100
-)
+// continuation is the first byte of a continuation token, its version.
+const continuation = 1
 
 func (s *Store) fillPage(ctx context.Context, g layout.Grant, q listing.Query, limit int) (Page, error) {
-	var shown []entry
+	q.Max = min(limit+1, listing.Most) // one more, to know whether there is more
+	q.After = layout.BehindReserved(q.After)
+	f := filling{store: s, grant: g, limit: limit, after: q.After}
 	last := false
-	for asked := 0; !last && len(shown) <= limit && len(shown) < listing.Most && asked < maxAsked; asked++ {
-		q.Max = min(limit+1-len(shown), listing.Most) // one more, to know whether there is more
+	for !last && !f.over() && len(f.shown) < listing.Most {
 		var infos []minio.ObjectInfo
 		var err error
 		if infos, last, err = s.list.Page(ctx, q); err != nil {
 			return Page{}, err
 		}
-		if len(infos) > 0 {
-			q.After, q.V1 = infos[len(infos)-1].Key, true
-		}
-		entries, err := s.shown(ctx, g, infos)
+		rest, err := f.take(ctx, infos)
 		if err != nil {
 			return Page{}, err
 		}
-		shown = append(shown, entries...)
+		last = last && rest == 0
+		q.After, q.V1 = f.after, q.V1 || len(infos) > 0
+		q.Max = listing.Most // what is hidden comes in crowds
 	}
-	p := Page{Truncated: !last || len(shown) > limit}
-	if len(shown) > limit {
-		shown = shown[:limit]
-		q.After = shown[limit-1].Key
+	return f.page(last), nil
+}
+
+// filling is a page on the way. It has no more than a page of the server's beside its own.
+type filling struct {
+	store *Store
+	grant layout.Grant
+	limit int
+	shown []entry
+	after string // the last name that was looked at
+	// effort is about how many requests were of no use.
+	effort int
+}
+
+// maxEffort ends a page that is not full; but one on which there is nothing says that
+// there is nothing, whatever it costs to know: clients ask for one key to see if there
+// are any.
+const maxEffort = 500
+
+func (f *filling) over() bool {
+	return len(f.shown) > f.limit || len(f.shown) > 0 && f.effort >= maxEffort
+}
+
+// take looks at as many of the entries as the page needs, and returns how many are left.
+func (f *filling) take(ctx context.Context, infos []minio.ObjectInfo) (rest int, err error) {
+	f.effort++
+	for len(infos) > 0 && !f.over() {
+		n := min(len(infos), max(f.limit+1-len(f.shown), f.store.config.Parallel, 1))
+		entries, err := f.store.shown(ctx, f.grant, infos[:n])
+		if err != nil {
+			return 0, err
+		}
+		f.after = layout.BehindReserved(infos[n-1].Key)
+		f.effort += hiddenPrefixes(infos[:n], entries)
+		f.shown, infos = append(f.shown, entries...), infos[n:]
+	}
+	return len(infos), nil
+}
+
+// hiddenPrefixes counts the common prefixes that are not shown, which were asked for.
+func hiddenPrefixes(infos []minio.ObjectInfo, shown []entry) (n int) {
+	for i := range infos {
+		if listing.IsPrefix(&infos[i]) {
+			n++
+		}
 	}
 	for i := range shown {
 		if shown[i].isPrefix() {
-			p.Prefixes = append(p.Prefixes, shown[i].Key)
+			n--
+		}
+	}
+	return n
+}
+
+// page is what has been filled. Last says that nothing comes behind it.
+func (f *filling) page(last bool) Page {
+	p := Page{Truncated: !last || len(f.shown) > f.limit}
+	if len(f.shown) > f.limit {
+		f.shown = f.shown[:f.limit]
+		f.after = f.shown[f.limit-1].Key
+	}
+	for i := range f.shown {
+		if f.shown[i].isPrefix() {
+			p.Prefixes = append(p.Prefixes, f.shown[i].Key)
 		} else {
-			p.Objects = append(p.Objects, shown[i].ObjectInfo)
+			p.Objects = append(p.Objects, f.shown[i].ObjectInfo)
 		}
 	}
 	if p.Truncated {
-		p.NextMarker = q.After
-		p.Continuation = base64.RawURLEncoding.EncodeToString(append([]byte{continuation}, q.After...))
+		p.NextMarker = f.after
+		p.Continuation = base64.RawURLEncoding.EncodeToString(append([]byte{continuation}, f.after...))
 	}
-	return p, nil
+	return p
 }
 
 // shown are the entries that a client gets to see.

@@ -25,19 +25,27 @@ func (x *exchange) late(patience time.Duration, act func() (s3xml.Document, erro
 	if err := x.repeated(); err != nil {
 		return err
 	}
+	return x.awaited(patience, act, func(err error) s3xml.Document {
+		e := refusal.Of(err, x.target.Access)
+		x.report(e)
+		x.notAgain(err, e)
+		return s3xml.Error{Code: e.Code, Message: e.Message, Resource: x.r.URL.Path, RequestID: x.id, Extra: e.Extra}
+	})
+}
+
+// awaited is late, with what becomes of an error when the answer has begun. If nothing
+// can, for no client would look for it there, the answer is broken off.
+func (x *exchange) awaited(patience time.Duration, act func() (s3xml.Document, error), told func(error) s3xml.Document) error {
 	waiting := x.w.KeepAlive(patience, func() { x.w.Header().Set("Content-Type", "application/xml") }, s3xml.Declaration)
 	defer waiting.Stop() // act may panic
 	doc, err := act()
 	switch begun := waiting.Stop(); {
-	case !begun && err != nil:
+	case err != nil && (!begun || told == nil):
 		return err
 	case !begun:
 		return x.xml(http.StatusOK, doc)
 	case err != nil:
-		e := refusal.Of(err, x.target.Access)
-		x.report(e)
-		x.notAgain(err, e)
-		doc = s3xml.Error{Code: e.Code, Message: e.Message, Resource: x.r.URL.Path, RequestID: x.id, Extra: e.Extra}
+		doc = told(err)
 	}
 	_, err = x.w.Write(s3xml.Append(nil, doc))
 	return err

@@ -18,6 +18,17 @@ import (
 // before it ends, or does not wait.
 func lateAnswer(t *testing.T, waits bool, doc s3xml.Document, failed error) (*http.Response, string) {
 	t.Helper()
+	res, body, err := answer(t, waits, doc, failed, (*exchange).late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, body
+}
+
+type answerer func(x *exchange, patience time.Duration, act func() (s3xml.Document, error)) error
+
+func answer(t *testing.T, waits bool, doc s3xml.Document, failed error, by answerer) (*http.Response, string, error) {
+	t.Helper()
 	s := newSite(t)
 	g, err := New(Config{
 		Upstream: Upstream{Host: s.server.Endpoint(), Region: "us-east-1", AccessKey: "a", SecretKey: "b", Transport: &http.Transport{}},
@@ -34,7 +45,7 @@ func lateAnswer(t *testing.T, waits bool, doc s3xml.Document, failed error) (*ht
 		if waits {
 			every = time.Millisecond
 		}
-		if err := x.late(every, func() (s3xml.Document, error) {
+		if err := by(x, every, func() (s3xml.Document, error) {
 			if waits {
 				<-blank
 			}
@@ -60,10 +71,7 @@ func lateAnswer(t *testing.T, waits bool, doc s3xml.Document, failed error) (*ht
 		close(blank)
 	}
 	rest, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, string(begin[:n]) + string(rest)
+	return res, string(begin[:n]) + string(rest), err
 }
 
 func TestLate(t *testing.T) {
@@ -88,6 +96,24 @@ func TestLate(t *testing.T) {
 		}
 		if _, body = lateAnswer(t, waits, nil, errors.New("secret of the store")); strings.Contains(body, "secret") || !strings.Contains(body, "<Error>") {
 			t.Errorf("waits %v: %q", waits, body)
+		}
+	}
+}
+
+// Where no client looks for an error in a 200, an answer that cannot be had is broken off.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	page := func(x *exchange, patience time.Duration, act func() (s3xml.Document, error)) error {
+		return x.awaited(patience, act, nil)
+	}
+	doc, no := s3xml.ListObjectsV2{Name: "b"}, refusal.New(refusal.NoSuchBucket, "no such bucket")
+	for _, waits := range []bool{false, true} {
+		if _, body, err := answer(t, waits, doc, nil, page); err != nil || !strings.HasSuffix(body, string(s3xml.Append(nil, doc))) {
+			t.Errorf("waits %v: %q, %v", waits, body, err)
+		}
+		res, body, err := answer(t, waits, doc, no, page)
+		if broken := err != nil; broken != waits || !waits && res.StatusCode != http.StatusNotFound || strings.Contains(body, "ListBucketResult") {
+			t.Errorf("waits %v: %d %q, %v", waits, res.StatusCode, body, err)
 		}
 	}
 }

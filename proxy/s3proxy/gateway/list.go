@@ -18,16 +18,15 @@ import (
 func (x *exchange) listObjects() error {
 	q := x.target.Query
 	r := s3xml.ListObjects{Name: x.target.Bucket, Prefix: q.Get("prefix"), Delimiter: q.Get("delimiter"), Marker: q.Get("marker")}
-	page, most, encoding, err := x.list(s3store.PageOptions{V1: true, Prefix: r.Prefix, Delimiter: r.Delimiter, StartAfter: r.Marker})
-	if err != nil {
-		return err
-	}
-	r.MaxKeys, r.Encoding, r.Truncated, r.Prefixes = most, encoding, page.Truncated, page.Prefixes
-	if r.Delimiter != "" { // otherwise S3 leaves it to the client to take the last key
-		r.NextMarker = page.NextMarker
-	}
-	r.Objects = x.objects(page.Objects, true)
-	return x.xml(http.StatusOK, r)
+	return x.list(s3store.PageOptions{V1: true, Prefix: r.Prefix, Delimiter: r.Delimiter, StartAfter: r.Marker}, func(page s3store.Page, most int, encoding s3xml.Encoding) s3xml.Document {
+		r.MaxKeys, r.Encoding, r.Truncated, r.Prefixes = most, encoding, page.Truncated, page.Prefixes
+		// Without a delimiter S3 leaves it to the client to take the last key.
+		if n := len(page.Objects); r.Delimiter != "" || n == 0 || page.Objects[n-1].Key != page.NextMarker {
+			r.NextMarker = page.NextMarker
+		}
+		r.Objects = x.objects(page.Objects, true)
+		return r
+	})
 }
 
 // listObjectsV2 answers a listing of version 2.
@@ -41,37 +40,40 @@ func (x *exchange) listObjectsV2() error {
 	if q.Has("continuation-token") { // an empty one begins at the front, as on S3
 		r.Continuation = &continuation
 	}
-	page, most, encoding, err := x.list(s3store.PageOptions{
+	return x.list(s3store.PageOptions{
 		Prefix: r.Prefix, Delimiter: r.Delimiter, StartAfter: r.StartAfter, Continuation: continuation,
+	}, func(page s3store.Page, most int, encoding s3xml.Encoding) s3xml.Document {
+		r.MaxKeys, r.Encoding, r.Truncated, r.Next, r.Prefixes = most, encoding, page.Truncated, page.Continuation, page.Prefixes
+		r.Objects = x.objects(page.Objects, q.Get("fetch-owner") == "true")
+		return r
 	})
+}
+
+// list answers with the page that was asked for. Behind very many keys that nobody gets to
+// see, a page takes as long as it takes to read them.
+func (x *exchange) list(o s3store.PageOptions, show func(page s3store.Page, most int, encoding s3xml.Encoding) s3xml.Document) error {
+	most, err := x.limit("max-keys", maxPage, maxPage)
 	if err != nil {
 		return err
 	}
-	r.MaxKeys, r.Encoding, r.Truncated, r.Next, r.Prefixes = most, encoding, page.Truncated, page.Continuation, page.Prefixes
-	r.Objects = x.objects(page.Objects, q.Get("fetch-owner") == "true")
-	return x.xml(http.StatusOK, r)
-}
-
-// list returns the page that was asked for.
-func (x *exchange) list(o s3store.PageOptions) (page s3store.Page, most int, encoding s3xml.Encoding, err error) {
-	if most, err = x.limit("max-keys", maxPage, maxPage); err != nil {
-		return page, most, encoding, err
-	}
-	if encoding, err = x.encoding(); err != nil {
-		return page, most, encoding, err
+	encoding, err := x.encoding()
+	if err != nil {
+		return err
 	}
 	if layout.Reserved(o.Prefix) {
-		return page, most, encoding, nil
+		return x.xml(http.StatusOK, show(s3store.Page{}, most, encoding))
 	}
-	o.Max = max(most, 1) // none: whether there is such a bucket
-	page, err = x.store.ListPage(x.ctx(), x.listToken(o.Prefix), o)
-	if errors.Is(err, s3store.ErrContinuation) {
-		err = header.Invalid("continuation-token", o.Continuation, "The continuation token provided is incorrect")
-	}
-	if most == 0 {
-		page = s3store.Page{}
-	}
-	return page, most, encoding, err
+	return x.awaited(x.g.patience, func() (s3xml.Document, error) {
+		o.Max = max(most, 1) // none: whether there is such a bucket
+		page, err := x.store.ListPage(x.ctx(), x.listToken(o.Prefix), o)
+		if errors.Is(err, s3store.ErrContinuation) {
+			err = header.Invalid("continuation-token", o.Continuation, "The continuation token provided is incorrect")
+		}
+		if most == 0 {
+			page = s3store.Page{}
+		}
+		return show(page, most, encoding), err
+	}, nil)
 }
 
 // listToken returns the token to list a prefix with: the one of the resource

@@ -32,6 +32,15 @@ func Reserved(key string) bool {
 // HasReserved reports whether keys of the fence's own start with prefix.
 func HasReserved(prefix string) bool { return strings.HasPrefix(reserved, prefix) || Reserved(prefix) }
 
+// BehindReserved is where a listing that has come to name goes on: behind all keys of
+// the fence's own, if it is among them.
+func BehindReserved(name string) string {
+	if strings.HasPrefix(name, reserved) {
+		return reserved + "\U0010FFFF"
+	}
+	return name
+}
+
 // MarkKey returns the key of the mark object of resource.
 func MarkKey(resource string) string {
 	sum := sha256.Sum256([]byte(resource))

@@ -39,8 +39,8 @@ type Query struct {
 // IsPrefix reports whether an entry is a common prefix.
 func IsPrefix(e *minio.ObjectInfo) bool { return e.ETag == "" && e.LastModified.IsZero() }
 
-// Page returns the next entries, at most q.Max, and whether they were the last.
-// If they are q.Max there may be more or not.
+// Page returns the next entries, at most q.Max, and whether they were the last; if they
+// are not, at least one. If they are q.Max there may be more or not.
 func (b Bucket) Page(ctx context.Context, q Query) (entries []minio.ObjectInfo, last bool, err error) {
 	if q.Delimiter == "" || q.Delimiter == "/" {
 		return b.ask(ctx, q)
@@ -81,8 +81,8 @@ func (b Bucket) ask(ctx context.Context, q Query) (entries []minio.ObjectInfo, l
 	return entries, last, nil
 }
 
-// rolled rolls up what is listed without a delimiter. What was rolled up is
-// jumped over at the end of each page.
+// rolled rolls up what is listed without a delimiter: a page of the server's, or as many
+// as it takes to find anything. What was rolled up is jumped over at the end of each.
 func (b Bucket) rolled(ctx context.Context, q Query) (entries []minio.ObjectInfo, last bool, err error) {
 	keys := Query{Prefix: q.Prefix, After: q.behind(q.After), V1: q.V1, Max: Most}
 	done := q.After // the last common prefix, or what is behind it
@@ -103,8 +103,8 @@ func (b Bucket) rolled(ctx context.Context, q Query) (entries []minio.ObjectInfo
 				return entries, false, nil
 			}
 		}
-		if last || len(page) == 0 {
-			return entries, true, nil
+		if last || len(page) == 0 || len(entries) > 0 {
+			return entries, last || len(page) == 0, nil
 		}
 		keys.After, keys.V1 = page[len(page)-1].Key, true
 		if prefix, ok := q.roll(keys.After); ok {
