@@ -7,6 +7,9 @@
 -- otherwise the objects are yours. Eviction alone needs a grant from an administrator:
 --     GRANT pg_signal_backend, pg_read_all_stats TO fence_owner;
 
+-- Names mean what PostgreSQL means by them, also where others may create what fits better in the caller's search_path.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
+
 DO $$
 DECLARE
   owner name;
@@ -275,3 +278,4 @@ END $$;
 SELECT fence.seal();
 GRANT EXECUTE ON FUNCTION fence.version() TO PUBLIC;
 RESET ROLE;
+RESET search_path;

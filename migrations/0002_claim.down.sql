@@ -1,4 +1,5 @@
 -- fence: away with claims, evictions and adoptions. The marks stay.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 DROP FUNCTION IF EXISTS fence.claim(text, interval, boolean), fence.adopt(text, text, interval, boolean), fence.evict(text, bigint),
@@ -15,3 +16,4 @@ BEGIN
   END IF;
 END $$;
 RESET ROLE;
+RESET search_path;

@@ -1,5 +1,6 @@
 -- fence: a new holder's first act, and what may stand in its way.
 
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 
@@ -13,7 +14,7 @@ RETURN epoch & 4294967295;
 
 -- Claims of one resource come one at a time: each holds this advisory lock until its transaction ends.
 CREATE OR REPLACE FUNCTION fence.claim_key(resource text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN hashtextextended(resource, 7203410);
+RETURN hashtextextended(resource, 7203410::bigint);
 
 -- Who holds what a claim of this resource has to wait for (a transaction that passed a check, or that merely read the
 -- sequence; another claim), or row locks under an epoch that has ended. A claim may be ended only once it idles, left
@@ -332,3 +333,4 @@ END $$;
 
 SELECT fence.seal();
 RESET ROLE;
+RESET search_path;

@@ -1,4 +1,5 @@
 -- fence: away with the check. Nothing is fenced from here on; the marks stay.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 DROP FUNCTION IF EXISTS fence.check(text), fence.check(), fence.ticket(text), fence.selftest(), fence.verify_all(text, timestamptz),
@@ -13,3 +14,4 @@ BEGIN
   END IF;
 END $$;
 RESET ROLE;
+RESET search_path;

@@ -1,5 +1,6 @@
 -- fence: the check that goes with every write.
 
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 
@@ -130,3 +131,4 @@ END $$;
 SELECT fence.seal();
 GRANT EXECUTE ON FUNCTION fence.check(text), fence.check(), fence.ticket(text), fence.selftest() TO PUBLIC;
 RESET ROLE;
+RESET search_path;

@@ -1,4 +1,5 @@
 -- fence: away with the triggers. Tables that were protected take every write from here on.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 DROP VIEW IF EXISTS fence.status;
@@ -14,3 +15,4 @@ BEGIN
   END IF;
 END $$;
 RESET ROLE;
+RESET search_path;

@@ -1,5 +1,6 @@
 -- fence: tables that refuse stale writes themselves, from any client.
 
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 
@@ -131,3 +132,4 @@ GRANT EXECUTE ON FUNCTION fence.guard(), fence.token_for(text, text), fence.refu
   fence.ancestors(regclass), fence.resource_of(regclass), fence.resource_flaw(text), fence.malformed(text), fence.protect(regclass, text), fence.unprotect(regclass) TO PUBLIC;
 GRANT SELECT ON fence.status TO PUBLIC;
 RESET ROLE;
+RESET search_path;

@@ -1,4 +1,5 @@
 -- fence: away with what proxies check by. Those that run refuse every statement of a session with a token from here on.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 DROP DOMAIN IF EXISTS fence.holds_token, fence.holds_ticket, fence.bound_token, fence.leaves, fence.enters, fence.present, fence.refusal;
@@ -12,3 +13,4 @@ BEGIN
   END IF;
 END $$;
 RESET ROLE;
+RESET search_path;

@@ -6,6 +6,7 @@
 --
 -- Open sessions know the domains by their oids, so a later file changes a constraint by ALTER DOMAIN and drops no domain.
 
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 
@@ -121,3 +122,4 @@ END $$;
 SELECT fence.seal();
 GRANT EXECUTE ON FUNCTION fence.enter(text), fence.leave(text), fence.unbound(), fence.raise_refusal(text) TO PUBLIC;
 RESET ROLE;
+RESET search_path;

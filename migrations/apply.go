@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
-	"github.com/pressly/goose/v3/lock"
 )
 
 // name is what the files of a migration are called.
@@ -16,8 +14,30 @@ func name(version int) string {
 	return [Version + 1]string{1: "0001_marks", 2: "0002_claim", 3: "0003_check", 4: "0004_protect", 5: "0005_proxy"}[version]
 }
 
-func newEnough(ctx context.Context, db *sql.DB) error {
-	version, err := installed(ctx, db)
+// inPath calls f in a transaction in which names mean what PostgreSQL means by
+// them. Where others may create functions and operators in a schema of the
+// session's search_path, those would run with the rights of who migrates. The
+// path ends with the transaction: a pooler may hand the session to others.
+func inPath(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)"); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
+	if err := f(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+func newEnough(ctx context.Context, tx *sql.Tx) error {
+	version, err := installed(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -27,16 +47,16 @@ func newEnough(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func installed(ctx context.Context, db *sql.DB) (int, error) {
+func installed(ctx context.Context, tx *sql.Tx) (int, error) {
 	var exists bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
 		return 0, fmt.Errorf("look for schema fence: %w", err)
 	}
 	if !exists {
 		return 0, nil
 	}
 	var version int
-	if err := db.QueryRowContext(ctx, "SELECT fence.version()").Scan(&version); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT fence.version()").Scan(&version); err != nil {
 		return 0, fmt.Errorf("read version of schema fence: %w", err)
 	}
 	return version, nil
@@ -44,15 +64,15 @@ func installed(ctx context.Context, db *sql.DB) (int, error) {
 
 // ensureSchema makes the schema for the table of versions, which is there
 // before the first migration is.
-func ensureSchema(ctx context.Context, db *sql.DB) error {
+func ensureSchema(ctx context.Context, tx *sql.Tx) error {
 	var exists bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regnamespace('fence') IS NOT NULL").Scan(&exists); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT to_regnamespace('fence') IS NOT NULL").Scan(&exists); err != nil {
 		return fmt.Errorf("look for schema fence: %w", err)
 	}
 	if exists {
 		return nil
 	}
-	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS fence"); err != nil {
+	if _, err := tx.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS fence"); err != nil {
 		return fmt.Errorf("create schema fence: %w", err)
 	}
 	return nil
@@ -71,16 +91,12 @@ func apply(ctx context.Context, db *sql.DB, notices *notices, progress func(Step
 		}
 		steps = append(steps, goose.NewGoMigration(int64(v), &goose.GoFunc{RunTx: up}, nil))
 	}
-	store, err := database.NewStore(database.DialectPostgres, "fence.migrations")
+	store, err := versionStore()
 	if err != nil {
 		return fmt.Errorf("open table of migrations: %w", err)
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))
-	if err != nil {
-		return fmt.Errorf("make lock of migrations: %w", err)
-	}
 	provider, err := goose.NewProvider("", db, nil, goose.WithStore(store), goose.WithGoMigrations(steps...),
-		goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker), goose.WithLogger(goose.NopLogger()))
+		goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(sessionLock{}), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("prepare migrations: %w", err)
 	}

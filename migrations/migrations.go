@@ -66,13 +66,16 @@ type State struct {
 // is an error.
 func Up(ctx context.Context, databaseURL string, c Config) error {
 	return run(ctx, databaseURL, func(db *sql.DB, notices *notices) error {
-		if err := newEnough(ctx, db); err != nil {
-			return err
-		}
-		if err := grantable(ctx, db, c.Grant); err != nil {
-			return err
-		}
-		if err := ensureSchema(ctx, db); err != nil {
+		err := inPath(ctx, db, func(tx *sql.Tx) error {
+			if err := newEnough(ctx, tx); err != nil {
+				return err
+			}
+			if err := grantable(ctx, tx, c.Grant); err != nil {
+				return err
+			}
+			return ensureSchema(ctx, tx)
+		})
+		if err != nil {
 			return err
 		}
 		if err := apply(ctx, db, notices, c.Progress); err != nil {
@@ -86,21 +89,19 @@ func Up(ctx context.Context, databaseURL string, c Config) error {
 // protected tables. It is one transaction.
 func Down(ctx context.Context, databaseURL string, c Config) error {
 	return run(ctx, databaseURL, func(db *sql.DB, notices *notices) error {
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return fmt.Errorf("begin: %w", err)
-		}
-		defer func() { _ = tx.Rollback() }()
 		var steps []Step
-		for v := Version; v > 0; v-- {
-			step, err := execute(ctx, tx, notices, v, "down")
-			if err != nil {
-				return err
+		err := inPath(ctx, db, func(tx *sql.Tx) error {
+			for v := Version; v > 0; v-- {
+				step, err := execute(ctx, tx, notices, v, "down")
+				if err != nil {
+					return err
+				}
+				steps = append(steps, step)
 			}
-			steps = append(steps, step)
-		}
-		if err := tx.Commit(); err != nil {
-			return fmt.Errorf("commit: %w", err)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		for _, step := range steps {
 			tell(c.Progress, step)
@@ -113,32 +114,41 @@ func Down(ctx context.Context, databaseURL string, c Config) error {
 func Status(ctx context.Context, databaseURL string) (State, error) {
 	state := State{Wanted: Version, Pending: []string{}}
 	err := run(ctx, databaseURL, func(db *sql.DB, _ *notices) error {
-		var err error
-		if state.Installed, err = installed(ctx, db); err != nil {
-			return err
-		}
-		for v := state.Installed + 1; v <= Version; v++ {
-			state.Pending = append(state.Pending, name(v))
-		}
-		if state.Installed == 0 {
-			return nil
-		}
-		err = db.QueryRowContext(ctx, `
-			SELECT pg_get_userbyid(nspowner), pg_has_role(nspowner, 'pg_signal_backend', 'USAGE')
-			  FROM pg_namespace WHERE nspname = 'fence'`).Scan(&state.Owner, &state.Evictable)
-		if err != nil {
-			return fmt.Errorf("read owner of schema fence: %w", err)
-		}
-		if state.Installed >= 3 {
+		err := inPath(ctx, db, func(tx *sql.Tx) error { return look(ctx, tx, &state) })
+		if err == nil && state.Installed >= 3 {
 			state.SelfTest = selfTest(ctx, db)
 		}
-		return nil
+		return err
 	})
 	return state, err
 }
 
+func look(ctx context.Context, tx *sql.Tx, state *State) error {
+	var err error
+	if state.Installed, err = installed(ctx, tx); err != nil {
+		return err
+	}
+	for v := state.Installed + 1; v <= Version; v++ {
+		state.Pending = append(state.Pending, name(v))
+	}
+	if state.Installed == 0 {
+		return nil
+	}
+	err = tx.QueryRowContext(ctx, `
+		SELECT pg_get_userbyid(nspowner), pg_has_role(nspowner, 'pg_signal_backend', 'USAGE')
+		  FROM pg_namespace WHERE nspname = 'fence'`).Scan(&state.Owner, &state.Evictable)
+	if err != nil {
+		return fmt.Errorf("read owner of schema fence: %w", err)
+	}
+	return nil
+}
+
 func selfTest(ctx context.Context, db *sql.DB) string {
-	if _, err := db.ExecContext(ctx, "SELECT fence.selftest()"); err != nil {
+	err := inPath(ctx, db, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "SELECT fence.selftest()")
+		return err
+	})
+	if err != nil {
 		return err.Error()
 	}
 	return "ok"

@@ -48,3 +48,24 @@ func DatabaseOf(t *testing.T, url string) string {
 	}
 	return config.Database
 }
+
+// Traps puts functions and operators in front of those of PostgreSQL, for every
+// later session of a database: they raise if they are called.
+var Traps = []string{
+	"CREATE SCHEMA trap",
+	`DO $do$
+	DECLARE
+		f record;
+	BEGIN
+		FOR f IN SELECT proname, pg_get_function_identity_arguments(oid) AS args, prorettype::regtype AS result FROM pg_proc
+			WHERE pronamespace = 'pg_catalog'::regnamespace AND proname IN ('to_regprocedure', 'pg_has_role', 'has_function_privilege',
+				'current_setting', 'pg_backend_pid', 'inet_server_port', 'nameeq', 'texteq', 'oideq', 'pg_is_in_recovery')
+		LOOP
+			EXECUTE format('CREATE FUNCTION trap.%I(%s) RETURNS %s LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION ''trap: %%'', %L; END $$', f.proname, f.args, f.result, f.proname);
+		END LOOP;
+		CREATE OPERATOR trap.= (FUNCTION = trap.nameeq, LEFTARG = name, RIGHTARG = name);
+		CREATE OPERATOR trap.= (FUNCTION = trap.texteq, LEFTARG = text, RIGHTARG = text);
+		CREATE OPERATOR trap.= (FUNCTION = trap.oideq, LEFTARG = oid, RIGHTARG = oid);
+		EXECUTE format('ALTER DATABASE %I SET search_path = trap, pg_catalog', current_database());
+	END $do$`,
+}

@@ -87,7 +87,7 @@ func Database(ctx context.Context, cmd *cobra.Command, env func(string) string) 
 // has what this program calls.
 func Installed(ctx context.Context, conn *pgx.Conn) error {
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT pg_catalog.to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
 		return err
 	}
 	if !exists {

@@ -100,7 +100,7 @@ func backends(ctx context.Context, conn *pgx.Conn) (map[int64]bool, error) {
 	pids := map[int64]bool{}
 	for range 3 {
 		var pid int64
-		if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		if err := conn.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()").Scan(&pid); err != nil {
 			return nil, err
 		}
 		pids[pid] = true

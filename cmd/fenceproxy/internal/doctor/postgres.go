@@ -116,9 +116,16 @@ func connectDoctor(ctx context.Context, url string) (conn *pgx.Conn, options boo
 	return conn, false, err
 }
 
-// one reads one row.
+// one reads one row, in a transaction in which names mean what PostgreSQL means
+// by them and not what somebody has put in the search_path.
 func (d *postgresDoctor) one(ctx context.Context, what, sql string, into ...any) error {
-	if err := d.conn.QueryRow(ctx, sql).Scan(into...); err != nil {
+	err := pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)"); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, sql).Scan(into...)
+	})
+	if err != nil {
 		return fmt.Errorf("read %s: %w", what, err)
 	}
 	return nil

@@ -154,3 +154,13 @@ func TestDoctorPostgresUnreachable(t *testing.T) {
 	clitest.Run(t, "doctor", "postgres").Want(t, cli.ExitUsage, "no database: give --postgres URL, or set DATABASE_URL")
 	clitest.Run(t, "doctor").Want(t, cli.ExitUsage, "choose one of")
 }
+
+// Who looks at a database runs nothing that others have put into his
+// search_path.
+func TestDoctorPostgresTrustsNoPath(t *testing.T) {
+	t.Parallel()
+	url := clitest.Install(t, testenv.Postgres(t))
+	clitest.Execute(t, url, clitest.Traps...)
+	got, f := levels(t, cli.ExitOK, "doctor", "postgres", "--postgres", url)
+	wantLevels(t, f, got, map[string]level{"schema": levelOK, "self test": levelOK, "owner": levelOK, "tables": levelOK, "in between": levelOK})
+}

@@ -201,7 +201,7 @@ With --json:
 
 func showMark(ctx context.Context, conn *pgx.Conn, name string) (resource, error) {
 	r := resource{Blockers: []blocker{}, Adoptions: []adoption{}}
-	rows, err := conn.Query(ctx, "SELECT "+markColumns+" FROM fence.marks WHERE resource = $1", name)
+	rows, err := conn.Query(ctx, "SELECT "+markColumns+" FROM fence.marks WHERE resource OPERATOR(pg_catalog.=) $1", name)
 	if err == nil {
 		r.Mark, err = pgx.CollectExactlyOneRow(rows, scanMark)
 	}
@@ -219,7 +219,7 @@ func showMark(ctx context.Context, conn *pgx.Conn, name string) (resource, error
 		return r, fmt.Errorf("read blockers of %q: %w", name, err)
 	}
 	rows, err = conn.Query(ctx, `SELECT generation, issuer, issuer_before, writer, holder, reader, adopted_by, adopted_at
-		FROM fence.adoptions WHERE resource = $1 ORDER BY generation`, name)
+		FROM fence.adoptions WHERE resource OPERATOR(pg_catalog.=) $1 ORDER BY generation`, name)
 	if err == nil {
 		r.Adoptions, err = pgx.AppendRows(r.Adoptions, rows, pgx.RowToStructByPos[adoption])
 	}

@@ -199,3 +199,14 @@ func TestMarksAdopt(t *testing.T) {
 		t.Errorf("adopt of an unclaimed resource: %d\n%s", o.Code, o.Err)
 	}
 }
+
+// Who looks at marks, or hands one over, runs nothing that others have put into
+// his search_path.
+func TestMarksTrustNoPath(t *testing.T) {
+	t.Parallel()
+	url := clitest.Install(t, testenv.Postgres(t))
+	clitest.Execute(t, url, append([]string{"SELECT fence.claim('ft1:x:34:9f8c:k3v9:orders')"}, clitest.Traps...)...)
+	for _, args := range [][]string{{"list"}, {"show", "orders"}, {"adopt", "orders", "--issuer", "n7", "--yes"}, {"adopt", "new", "--issuer", "n7", "--yes"}} {
+		clitest.Run(t, append(append([]string{"marks"}, args...), "--postgres", url)...).Want(t, cli.ExitOK)
+	}
+}
