@@ -11,6 +11,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
 func TestCompleteReplyLost(t *testing.T) {
@@ -138,4 +139,48 @@ func TestCompleteArguments(t *testing.T) {
 		"If-Match": `"` + etag + `"`, "X-Amz-Mp-Object-Size": "5", "X-Amz-Checksum-Type": "FULL_OBJECT",
 	}, number(1)).expect(t, "right", http.StatusOK, "")
 	p.holds(t, "k", "small", number(1))
+}
+
+// A Complete that the proxy sends twice, since the first answer was lost, may have been
+// carried out at first, and overwritten: that the second finds no upload does not say
+// that it was not (I2).
+func TestCompleteCarriedOutAndOverwritten(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.proxy(t)
+	past, err := s3store.New(s.server.Client(t), s3store.Config{Bucket: s.bucket}) // past the link
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := create(t, p, "k", number(1))
+	part := upload(t, p, "k", id, 1, "new", number(1))
+	held := s.link.Hold(s3link.Op(s3link.CompleteMultipartUpload), 1)
+	sent := 0
+	second := func(r s3link.Request) bool {
+		if r.Op != s3link.CompleteMultipartUpload {
+			return false
+		}
+		if sent++; sent == 1 {
+			return false
+		}
+		if status, _, err := held.Deliver(t.Context()); err != nil || status != http.StatusOK { // the first arrives before it
+			t.Errorf("the first: %d, %v", status, err)
+		}
+		if _, err := past.Put(t.Context(), number(1), "k", strings.NewReader("next"), 4, s3store.PutOptions{}); err != nil {
+			t.Error(err)
+		}
+		return true
+	}
+	s.link.Answer(second, 1, http.StatusNotFound, "NoSuchUpload") // as S3 answers then
+	go func() {
+		<-held.Taken()
+		held.Abandon()
+	}()
+	_, err = complete(t, p, "k", id, []minio.CompletePart{part}, number(1))
+	if r := minio.ToErrorResponse(err); r.StatusCode != http.StatusInternalServerError || sent < 2 {
+		t.Errorf("sent %d times: %v (%d)", sent, err, r.StatusCode)
+	}
+	if got, err := read(t.Context(), p.client(t, number(1)), p.bucket, "k"); got != "next" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
 }
