@@ -20,7 +20,8 @@ func (m *Machine) execute(body []byte) Verdict {
 	if m.mistrust && !b.binds(portal) {
 		st = statement.Unknown
 	}
-	if m.noticed(st.Touches) == never {
+	touches := m.touches(st)
+	if m.noticed(touches) == never {
 		return m.refuse(refusalTouches)
 	}
 	v := Verdict{}
@@ -36,10 +37,10 @@ func (m *Machine) execute(body []byte) Verdict {
 	}
 	m.follow(st)
 	b.executed = true
-	if st.Touches {
+	if touches {
 		m.dirty, m.unresolved, b.touched = true, "", b.at == idle
 	}
-	b.settles, b.resets, b.recodes = b.settles || st.Settles, b.resets || st.Class != statement.Begin, b.recodes || st.Recodes
+	b.settles, b.resets, b.recodes = b.settles || st.Settles || touches, b.resets || st.Class != statement.Begin, b.recodes || st.Recodes
 	m.before(v.Before, false)
 	m.extendedThat(wrap)
 	return v

@@ -26,7 +26,8 @@ func (m *Machine) parse(body []byte) Verdict {
 	name, rest := keyOf(body)
 	sql := text(rest)
 	st := m.classify(sql)
-	switch m.noticed(st.Touches) {
+	m.armed = m.armed || st.Arms || st.Touches && len(name) > 0
+	switch m.noticed(m.touches(st)) {
 	case late:
 		return Verdict{Do: Wait}
 	case never:
@@ -62,12 +63,16 @@ func (m *Machine) noticed(touches bool) notice {
 	case m.replies.boundaries > 0 && !m.batch.began:
 		return late
 	}
-	m.kind = Slow
+	m.kind, m.unfenced = Slow, true
 	if !m.batch.sure {
 		return never
 	}
 	return inTime
 }
+
+// touches reports whether a statement may change the token, as far as is known of
+// what it runs.
+func (m *Machine) touches(st statement.Meaning) bool { return st.Touches || st.Runs && m.armed }
 
 // classify reads the only statement of a Parse. If there are more the server
 // refuses it.
@@ -149,7 +154,7 @@ func (m *Machine) bindWork(st statement.Meaning) Verdict {
 		v.Before = m.check()
 	}
 	b.checked = true
-	if st.Class == statement.Procedure || st.Tame && m.thawing() {
+	if st.Class == statement.Procedure || st.Tame && m.thawing() && !(m.unfenced && m.touches(st)) {
 		v.Before |= Begin
 		b.at, b.wrapped, m.entered = block, true, true
 	}

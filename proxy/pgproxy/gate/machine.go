@@ -115,6 +115,8 @@ type Machine struct {
 	thaws    bool // the server is one before PostgreSQL 16
 	mayWrite bool // read-only is not imposed on the session, although it is Slow
 	prepared bool // the statements of the proxy's own are there
+	armed    bool // a statement may have been prepared that changes the token
+	unfenced bool // the session was Pass until the last message that may
 	reserved string
 
 	// at is where the session is when the boundaries sent have been answered,
@@ -199,14 +201,16 @@ func New(policy Policy) *Machine {
 }
 
 // Resolved says how statements are to be checked from now on.
-func (m *Machine) Resolved(kind Kind) { m.kind, m.dirty, m.mayWrite = kind, false, false }
+func (m *Machine) Resolved(kind Kind) {
+	m.kind, m.dirty, m.mayWrite, m.unfenced = kind, false, false, false
+}
 
 // Unresolved says that the token was refused: what asked for it is refused, with
 // a text of code, message, newline and hint. The next one asks again.
 // There is no ticket by which to check quickly what need not ask: it is checked
 // slowly, and so refused, too.
 func (m *Machine) Unresolved(refusal string) {
-	m.unresolved, m.kind, m.mayWrite = refusal, Slow, false
+	m.unresolved, m.kind, m.mayWrite, m.unfenced = refusal, Slow, false, false
 }
 
 // Idle reports whether the session is outside of a transaction with nothing

@@ -18,6 +18,7 @@ type plan struct {
 	procedure  bool   // it is CALL or DO and nothing else
 	apart      bool   // it commits half-way
 	touches    bool   // it may change the token
+	armed      bool   // what may, may have been prepared
 	forgets    bool   // it makes the server forget prepared statements
 	drops      string // but only the one of this name, if it is not empty
 	forgetsAll bool   // the proxy's own, too, or perhaps
@@ -36,9 +37,10 @@ type plan struct {
 	executes []string
 }
 
-// planQuery reads the statements of a Query that finds the session in place.
-func planQuery(text string, d sqltext.Dialect, at place) plan {
-	p := plan{open: at != idle, tame: true}
+// planQuery reads the statements of a Query that finds the session in place, and
+// perhaps armed.
+func planQuery(text string, d sqltext.Dialect, at place, armed bool) plan {
+	p := plan{open: at != idle, tame: true, armed: armed}
 	broken, ended := at == failed, false
 	for s := range sqltext.Statements(text, d) {
 		st := statement.Of(&s)
@@ -101,8 +103,9 @@ func planQuery(text string, d sqltext.Dialect, at place) plan {
 // note takes what is said of a statement wherever in the Query it is.
 func (p *plan) note(st statement.Meaning) {
 	p.statements++
-	p.touches = p.touches || st.Touches
-	p.settles = p.settles || st.Settles
+	touches := st.Touches || st.Runs && p.armed
+	p.touches, p.armed = p.touches || touches, p.armed || st.Arms
+	p.settles = p.settles || st.Settles || touches
 	p.modes = p.modes || st.Modes
 	p.holds = p.holds || st.Holds
 	p.readOnly = p.readOnly || st.ReadOnly

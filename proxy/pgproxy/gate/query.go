@@ -13,7 +13,8 @@ import (
 // query decides about a Query.
 func (m *Machine) query(text string) Verdict {
 	b := &m.batch
-	p := planQuery(text, m.dialect, b.at)
+	p := planQuery(text, m.dialect, b.at, m.armed)
+	m.armed = p.armed
 	switch m.noticed(p.touches) {
 	case late:
 		return Verdict{Do: Wait}
@@ -229,7 +230,7 @@ func (m *Machine) legible(p *plan, text string) bool {
 		return true
 	}
 	other := sqltext.Dialect{BackslashQuotes: !m.dialect.BackslashQuotes}
-	return reflect.DeepEqual(*p, planQuery(text, other, m.batch.at))
+	return reflect.DeepEqual(*p, planQuery(text, other, m.batch.at, m.armed))
 }
 
 const refusalIllegible = "TK007 fence: how this text is read may have been changed by messages before it, without Sync in between\nSend Sync first."

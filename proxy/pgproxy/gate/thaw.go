@@ -48,6 +48,7 @@ func (m *Machine) thawPlan(p plan) (v Verdict, decided bool) {
 		return Verdict{Before: Refusal, Refusal: refusalThaw}, true
 	case m.batch.at != idle || p.open:
 		return Verdict{}, false
+	case p.tame && m.unfenced && p.touches: // nothing keeps it from writing before its token is known
 	case p.tame:
 		return Verdict{Before: Begin | Enter, After: LeaveCommit}, true
 	case p.statements > 1:

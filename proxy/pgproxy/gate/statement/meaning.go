@@ -47,6 +47,10 @@ type Meaning struct {
 	Modes bool
 	// Touches: it may change the token, or that its transaction is read-only.
 	Touches bool
+	// Arms: it may prepare by SQL what touches.
+	Arms bool
+	// Runs: it may run what was prepared, and so touch if something that does was.
+	Runs bool
 	// Forgets: it makes the server forget prepared statements.
 	Forgets bool
 	// Drops: but only the one of this name, if it is not empty.
@@ -92,6 +96,7 @@ func Of(s *sqltext.Statement) Meaning {
 		}
 	case "COMMIT", "END", "ABORT", "ROLLBACK", "PREPARE":
 		out.Class, out.Settles = classifyEnd(s), true
+		out.Arms = s.Words("PREPARE") && configures(s.Text)
 	case "RELEASE":
 		out.Class = Free
 	case "SET", "RESET":
@@ -111,6 +116,7 @@ func Of(s *sqltext.Statement) Meaning {
 		out.Holds, out.Touches = holds(s), configures(s.Text)
 	case "CALL", "DO":
 		out.Class, out.Touches = Procedure, namesToken(s.Text) || configures(s.Text)
+		out.Arms, out.Runs = out.Touches && contains(s.Text, "prepare"), contains(s.Text, "execute")
 		out.Forgets = mentions(s.Text, "deallocate")
 		out.ForgetsAll = out.Forgets
 	case "COPY":
@@ -118,11 +124,14 @@ func Of(s *sqltext.Statement) Meaning {
 		out.Touches = configures(s.Text)
 	case "EXECUTE": // maybe of a set_config
 		out.Steady, out.Touches = true, namesToken(s.Text) || configures(s.Text)
-		out.Executes = executedName(s.Text)
+		out.Executes, out.Runs = executedName(s.Text), true
 	case "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE", "WITH", "FETCH", "MOVE", "":
 		out.Steady, out.Touches = true, configures(s.Text)
 	case "CREATE", "DROP", "ALTER":
 		out.Class, out.Touches = classifyDefinition(s), configures(s.Text)
+		out.Runs = createsTable(s) && contains(s.Text, "execute")
+	case "EXPLAIN":
+		out.Touches, out.Runs = configures(s.Text), contains(s.Text, "execute")
 	default:
 		out.Touches = configures(s.Text)
 	}
@@ -157,6 +166,12 @@ func classifyEnd(s *sqltext.Statement) Class {
 		return CommitChain
 	}
 	return Commit
+}
+
+// createsTable reports CREATE TABLE, whose rows may be those of an EXECUTE.
+func createsTable(s *sqltext.Statement) bool {
+	const far = 4 // CREATE GLOBAL TEMPORARY TABLE
+	return s.Verb() == "CREATE" && significant(s.Text).has("TABLE", far)
 }
 
 // classifyDefinition finds the statements that commit before they are done.
