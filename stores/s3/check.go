@@ -100,23 +100,28 @@ func (s *Store) admits(ctx context.Context, g layout.Grant, key string) error {
 // the write fails with, and until then nothing was told.
 func (s *Store) lookAgain(ctx context.Context, g layout.Grant, key string, w layout.Wish) (layout.State, minio.ObjectInfo, error) {
 	before, seen := s.known.Find(g, key)
+	if !w.Names() {
+		return s.lookSince(ctx, g, key, before, seen)
+	}
 	state, info, err := s.glance(ctx, g, key)
-	if err != nil {
+	if err == nil {
+		if _, unmet := g.Decide(state, w); unmet == nil || g.Wrote(state.Header) {
+			s.saw(g, key, state)
+		}
+	}
+	return state, info, err
+}
+
+// lookSince is lookAgain for a blind write, and a state that g has seen before.
+func (s *Store) lookSince(ctx context.Context, g layout.Grant, key string, before layout.State, seen bool) (layout.State, minio.ObjectInfo, error) {
+	state, info, err := s.look(ctx, g, key)
+	if err != nil || !seen || state == before || g.Wrote(state.Header) {
 		return state, info, err
 	}
-	if seen && state != before && !g.Wrote(state.Header) {
-		if err := g.Admits(state); err != nil {
-			return state, info, err
-		}
-		switch _, unmet := g.Decide(state, w); {
-		case !w.Names():
-			err = fmt.Errorf("%w: since the key was seen", ErrOlderWrite)
-		case errors.Is(unmet, ErrPrecondition):
-			return state, info, nil
-		}
+	if err := g.Admits(state); err != nil {
+		return state, info, err
 	}
-	s.saw(g, key, state)
-	return state, info, err
+	return state, info, fmt.Errorf("%w: since the key was seen", ErrOlderWrite)
 }
 
 // Choose returns the one of several tokens that key is written and read under: the

@@ -40,6 +40,18 @@ type GetOptions struct {
 	// IfUnmodifiedSince reads only what is not newer, to the second, else
 	// ErrPrecondition. It does not count beside IfMatch.
 	IfUnmodifiedSince time.Time
+	// Unseen: the holder is not shown what is read, and so has seen no more of the key
+	// than before. What an older token has written since is what its next blind write
+	// fails with, ErrOlderWrite. Defaults to false: whoever reads knows what is there.
+	Unseen bool
+}
+
+// sees is the grant under which what is read counts as seen.
+func (o *GetOptions) sees(g layout.Grant) layout.Grant {
+	if o.Unseen {
+		return layout.Grant{}
+	}
+	return g
 }
 
 // Object is an object that is being read. Close it.

@@ -119,7 +119,7 @@ func (s *Store) readable(g layout.Grant, state layout.State) error {
 // Stat tells of an object what a HEAD would, without its payload. The size is
 // that of the payload; checksums are not told, for what the server knows are
 // those of the framed object. ErrNotFound if there is none. Of the options only
-// the conditions count.
+// the conditions and Unseen count.
 func (s *Store) Stat(ctx context.Context, token guard.Token, key string, o GetOptions) (minio.ObjectInfo, error) {
 	info, err := s.stat(ctx, token, key, &o)
 	return info, s.done(ctx, "stat", key, err)
@@ -131,7 +131,7 @@ func (s *Store) stat(ctx context.Context, token guard.Token, key string, o *GetO
 	if err != nil {
 		return minio.ObjectInfo{}, err
 	}
-	state, info, err := s.look(ctx, g, key)
+	state, info, err := s.lookAs(ctx, g, o.sees(g), key)
 	if err == nil {
 		err = s.readable(g, state)
 	}

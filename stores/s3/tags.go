@@ -60,47 +60,47 @@ func (s *Store) tagsOf(ctx context.Context, key string, info *minio.ObjectInfo) 
 // SetTags gives an object these tags in place of those that it has; none removes
 // them. S3's own PutObjectTagging cannot be fenced, for it names no state: the
 // object is written again, with a new ETag and the payload passing through this
-// process. ErrNotFound if there is none.
+// process. ErrNotFound if there is none; what is written meanwhile ends it as it ends a
+// Put.
 func (s *Store) SetTags(ctx context.Context, token guard.Token, key string, tags map[string]string) (minio.UploadInfo, error) {
 	info, err := s.setTags(ctx, token, key, tags)
 	return info, s.done(ctx, "tag", key, err)
 }
 
 func (s *Store) setTags(ctx context.Context, token guard.Token, key string, tags map[string]string) (minio.UploadInfo, error) {
-	for try := 0; ; try++ {
-		info, err := s.retag(ctx, token, key, tags)
-		if !errors.Is(err, ErrPrecondition) {
-			return info, err
-		}
-		// Somebody has written it since it was read. The condition was not the
-		// caller's, and is not told.
-		err = fmt.Errorf("%w: since the object was read", ErrConflict)
-		if try+1 >= request.MaxConflicts {
-			return info, notApplied(err)
-		}
-		if ended := request.Pause(ctx, try); ended != nil {
-			return info, notApplied(errors.Join(ended, err))
-		}
-	}
-}
-
-func (s *Store) retag(ctx context.Context, token guard.Token, key string, tags map[string]string) (minio.UploadInfo, error) {
+	var none minio.UploadInfo
 	g, err := s.writer(ctx, token, key)
 	if err != nil {
-		return minio.UploadInfo{}, notApplied(err)
+		return none, notApplied(err)
 	}
-	state, info, err := s.lookAgain(ctx, g, key, layout.Wish{})
-	if err == nil {
-		_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
+	before, seen := s.known.Find(g, key)
+	for try := 0; ; try++ {
+		state, info, err := s.lookSince(ctx, g, key, before, seen)
+		if err == nil {
+			_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
+		}
+		if err == nil && !state.Exists() {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return none, notApplied(err)
+		}
+		p := payload.From(info.Size, func(ctx context.Context) (io.ReadCloser, error) { return s.raw(ctx, key, state) })
+		o := asItIs(&info)
+		o.UserTags = tags
+		made, err := s.put(ctx, token, key, p, o, layout.Wish{Seen: state.ETag})
+		if !errors.Is(err, ErrPrecondition) {
+			return made, err
+		}
+		// Somebody has written it since it was looked at. The condition was not the
+		// caller's, and is not told; what was written is, if it is not this holder's (I9).
+		before, seen = state, true
+		err = fmt.Errorf("%w: since the object was read", ErrConflict)
+		if try+1 >= request.MaxConflicts {
+			return none, notApplied(err)
+		}
+		if ended := request.Pause(ctx, try); ended != nil {
+			return none, notApplied(errors.Join(ended, err))
+		}
 	}
-	if err == nil && !state.Exists() {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return minio.UploadInfo{}, notApplied(err)
-	}
-	p := payload.From(info.Size, func(ctx context.Context) (io.ReadCloser, error) { return s.raw(ctx, key, state) })
-	o := asItIs(&info)
-	o.UserTags = tags
-	return s.put(ctx, token, key, p, o, layout.Wish{Seen: state.ETag})
 }

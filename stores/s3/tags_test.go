@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -192,4 +193,41 @@ func TestTagsThatCannotBe(t *testing.T) {
 	if _, err := e.store.Stat(t.Context(), writer(33), "k", GetOptions{}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("stat: %v", err)
 	}
+}
+
+// An older holder's write that lands while tags are being set is told of, as one is that
+// has landed before (I9).
+func TestTagsBehindAnOlderWriteMeanwhile(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, s *testenv.S3Server) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		older := e.newStore(t, Config{})
+		for name, read := range map[string]bool{"read before": true, "not read before": false} {
+			var tagging atomic.Bool
+			var once sync.Once
+			store := e.storeMeanwhile(t, func(r *http.Request) {
+				if tagging.Load() && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/"+name) {
+					once.Do(func() {
+						if _, err := older.Put(t.Context(), writer(33), name, strings.NewReader("late"), 4, PutOptions{}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			})
+			mustPut(t, older, writer(33), name, "A")
+			mustClaim(t, store, writer(34))
+			if read {
+				expectValue(t, store, writer(34), name, "A")
+			}
+			tagging.Store(true)
+			_, err := store.SetTags(t.Context(), writer(34), name, map[string]string{"a": "b"})
+			expect(t, name, err, ErrOlderWrite, guard.NotApplied)
+			expectTags(t, store, writer(34), name, nil)
+			if _, err := store.SetTags(t.Context(), writer(34), name, map[string]string{"a": "b"}); err != nil {
+				t.Errorf("%s: when it was told: %v", name, err)
+			}
+			expectValue(t, store, writer(34), name, "late")
+		}
+	})
 }

@@ -72,11 +72,8 @@ func (x *exchange) setTags(wanted map[string]string) error {
 	if err != nil {
 		return err
 	}
-	// Before anything is looked at: that would be what makes it overwrite what the client has not seen (I9).
-	if err := x.store.Check(x.ctx(), token, x.target.Key, s3store.CheckOptions{}); err != nil {
-		return err
-	}
-	info, err := x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{})
+	// Unseen, or this would be what makes it overwrite what the client has not seen (I9).
+	info, err := x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{Unseen: true})
 	if err != nil {
 		return guard.WithOutcome(err, guard.NotApplied)
 	}

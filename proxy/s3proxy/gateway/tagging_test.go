@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/tags"
+
+	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
 func TestTagging(t *testing.T) {
@@ -99,4 +103,37 @@ func TestTaggingBehindAnOlderWrite(t *testing.T) {
 	p.holds(t, "k", "late", number(2))
 	p.do(t, http.MethodPut, "/k?tagging", body, nil, number(2)).expect(t, "tags of what was read anew", http.StatusOK, "")
 	p.holds(t, "k", "late", number(2))
+}
+
+// It tells of one that lands at any moment of it, too.
+func TestTaggingBehindAnOlderWriteMeanwhile(t *testing.T) {
+	t.Parallel()
+	for n := range int32(3) { // a look for the size, one that counts, the payload
+		s := newSite(t)
+		p := s.proxy(t)
+		older, err := s3store.New(s.server.Client(t), s3store.Config{Bucket: s.bucket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(value string) {
+			if _, err := older.Put(t.Context(), number(1), "k", strings.NewReader(value), int64(len(value)), s3store.PutOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		write("A")
+		p.holds(t, "k", "A", number(2))
+		var reads atomic.Int32
+		s.link.Answer(func(r s3link.Request) bool {
+			if r.Op == s3link.GetObject && r.Key == "k" && reads.Add(1) == n+1 {
+				write("late")
+			}
+			return false
+		}, 1, http.StatusInternalServerError, "")
+		const body = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>"
+		p.do(t, http.MethodPut, "/k?tagging", body, nil, number(2)).expect(t, "tags", http.StatusPreconditionFailed, "PreconditionFailed")
+		if reads.Load() <= n {
+			t.Errorf("%d reads", reads.Load())
+		}
+		p.holds(t, "k", "late", number(2))
+	}
 }
