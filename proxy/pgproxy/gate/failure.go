@@ -51,6 +51,8 @@ func (m *Machine) failure(r *reply, body []byte) Answer {
 		m.prepared = false
 	case !strings.HasPrefix(code, "TK0"):
 		m.dirty = true // the ticket may be of a fence that is not there any more
+	case code == unclaimed:
+		m.dirty = true // the token is another one than was known of
 	}
 	if failed.sync {
 		return m.failedQuery(failed)
@@ -59,6 +61,10 @@ func (m *Machine) failure(r *reply, body []byte) Answer {
 	m.skip()
 	return Answer{Do: Strip}
 }
+
+// unclaimed is the SQLSTATE of a check that finds a token which nobody has claimed,
+// or another one than the transaction began with.
+const unclaimed = "TK004"
 
 // missing reports whether an ErrorResponse to a message of the proxy's own says
 // that the statement is not there.
