@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/http1"
@@ -35,6 +36,9 @@ type Server struct {
 	hard       context.Context // ends when Shutdown waits no more
 	stop       context.CancelFunc
 
+	reloading sync.Mutex
+	coverTime time.Duration
+
 	mu     sync.Mutex
 	serves map[*serving]struct{}
 }
@@ -56,24 +60,28 @@ type serving struct {
 // New returns a server for c, or says what is wrong with it. The store is not
 // asked for, and need not run yet.
 func New(c Config) (*Server, error) {
-	set, err := newSettings(c)
+	set, err := newSettings(c, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{log: set.Logger, metrics: set.Metrics, serves: make(map[*serving]struct{})}
+	s := &Server{log: set.Logger, metrics: set.Metrics, coverTime: coverTime, serves: make(map[*serving]struct{})}
 	s.config.Store(set)
 	s.drain, s.startDrain = context.WithCancelCause(context.Background())
 	s.hard, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
 
-func newSettings(c Config) (*settings, error) {
+// newSettings are those of c, after those that were in force, if any were.
+func newSettings(c Config, was *settings) (*settings, error) {
 	c, err := c.complete()
 	if err != nil {
 		return nil, err
 	}
-	set := &settings{Config: c}
-	if set.gateway, err = gateway.New(c.gateway()); err != nil {
+	set, open := &settings{Config: c}, gateway.New
+	if was != nil {
+		open = was.gateway.Successor
+	}
+	if set.gateway, err = open(c.gateway()); err != nil {
 		return nil, fmt.Errorf("s3proxy: %w", err)
 	}
 	if c.TLS != nil {
@@ -88,16 +96,25 @@ func newSettings(c Config) (*settings, error) {
 // that begin from now on; those that have begun keep theirs. HeaderTimeout and
 // IdleTimeout must be the same; Logger and Metrics stay what they were. With an
 // error nothing has changed.
+//
+// Where c fences what was not, no more is written there without a token, and what is being
+// written is waited for, 30 s at most; then it is cut. Until then the old configuration
+// stays in force, but that those who would write there get 503 SlowDown.
 func (s *Server) Reload(c Config) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
 	c.Logger, c.Metrics = s.log, s.metrics
-	set, err := newSettings(c)
+	was := s.config.Load()
+	set, err := newSettings(c, was)
 	if err != nil {
 		return err
 	}
-	if was := s.config.Load(); set.HeaderTimeout != was.HeaderTimeout || set.IdleTimeout != was.IdleTimeout {
+	if set.HeaderTimeout != was.HeaderTimeout || set.IdleTimeout != was.IdleTimeout {
 		return errors.New("s3proxy: reload: HeaderTimeout and IdleTimeout cannot change")
 	}
-	s.config.Swap(set).gateway.Retire()
+	s.cover(set.gateway.Cover())
+	s.config.Store(set)
+	was.gateway.Retire()
 	return nil
 }
 

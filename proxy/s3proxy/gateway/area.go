@@ -36,14 +36,16 @@ func (x *exchange) area() (fenced bool, err error) {
 	return false, err
 }
 
+func (x *exchange) fenced(bucket, key string) (bool, error) { return x.g.fenced(bucket, key) }
+
 // fenced tells whether a key is fenced: always, but where keys that no resource
 // covers are everybody's. A key that a store which keeps objects as files may
 // take for another is nobody's then.
-func (x *exchange) fenced(bucket, key string) (bool, error) {
+func (g *Gateway) fenced(bucket, key string) (bool, error) {
 	switch {
-	case x.g.config.Untokened != Allow, x.g.covered(bucket, key) != "":
+	case g.config.Untokened != Allow, g.covered(bucket, key) != "":
 		return true, nil
-	case !x.g.touches(bucket):
+	case !g.touches(bucket):
 		return false, nil
 	}
 	if clean := strings.TrimPrefix(path.Clean("/"+key), "/"); clean != strings.TrimSuffix(key, "/") {

@@ -97,7 +97,13 @@ func (x *exchange) deleteBare(o *s3xml.DeleteObject) error {
 	case o.ETag != "":
 		return refusal.New(refusal.NotImplemented, "A condition on an object that is not fenced is not implemented by the proxy: delete it alone.")
 	}
-	err := x.g.core.RemoveObject(x.ctx(), x.target.Bucket, o.Key, minio.RemoveObjectOptions{})
+	write, ok := x.g.gate.Enter(x.ctx(), x.target.Bucket, o.Key)
+	if !ok {
+		return fencing()
+	}
+	defer write.End()
+	err := x.g.core.RemoveObject(write.Context(), x.target.Bucket, o.Key, minio.RemoveObjectOptions{})
+	x.cutOff(write, o.Key)
 	if err == nil {
 		return nil
 	}

@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/address"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/bypass"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/header"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/refusal"
@@ -34,13 +37,65 @@ func (x *exchange) forward() error {
 	if err != nil {
 		return guard.WithOutcome(err, guard.NotApplied)
 	}
-	res, err := x.g.store.RoundTrip(req)
-	if unreached := (*net.OpError)(nil); errors.As(err, &unreached) && unreached.Op == "dial" {
-		err = guard.WithOutcome(err, guard.NotApplied)
+	if x.target.Access == operation.Write {
+		return x.forwardWrite(req)
 	}
+	res, err := x.g.store.RoundTrip(req)
 	if err != nil {
 		return err
 	}
+	return x.back(res)
+}
+
+// forwardWrite sends a request that may write, unless a reload is about to fence what it
+// writes, or does so before it is over and does not wait for it.
+func (x *exchange) forwardWrite(req *http.Request) error {
+	write, ok := x.g.gate.Enter(x.ctx(), x.target.Bucket, x.target.Key)
+	if !ok {
+		return fencing()
+	}
+	defer write.End()
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(write.Context(), func() {
+		defer close(interrupted)
+		if write.WasCut() {
+			x.in.Stop() // the store gets no more of it
+		}
+	})
+	res, err := x.g.store.RoundTrip(req.WithContext(write.Context()))
+	if !stop() {
+		<-interrupted
+	}
+	if unreached := (*net.OpError)(nil); errors.As(err, &unreached) && unreached.Op == "dial" {
+		err = guard.WithOutcome(err, guard.NotApplied)
+	}
+	switch {
+	case err == nil && res.ContentLength >= 0: // else the answer may begin before it is known
+		write.Over()
+	case err != nil && write.WasCut() && !x.in.Whole():
+		return fencing()
+	}
+	if err == nil {
+		err = x.back(res)
+	}
+	x.cutOff(write, x.target.Key)
+	return err
+}
+
+// fencing is the answer to a write that is not sent, or not to its end.
+func fencing() error {
+	return refusal.New(refusal.SlowDown, "The key is being fenced. Nothing was written: try again.")
+}
+
+// cutOff warns of a write that the store may carry out though nobody waits for it.
+func (x *exchange) cutOff(write *bypass.Write, key string) {
+	if write.WasCut() {
+		x.g.log.Warn("the store may still carry out a write of a key that is fenced now", keyBucket, x.target.Bucket, keyKey, key, keyRequest, x.id, keyOperation, x.name())
+	}
+}
+
+// back answers with what the store has answered.
+func (x *exchange) back(res *http.Response) error {
 	defer res.Body.Close()
 	header.Back(x.w.Header(), res.Header)
 	x.w.WriteHeader(res.StatusCode)

@@ -14,6 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/attempt"
+	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/bypass"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
@@ -92,6 +93,7 @@ type Gateway struct {
 	patience time.Duration
 	repeats  attempt.Memory
 	parts    etag.Memory
+	gate     *bypass.Gate // of writes that are forwarded; also of the gateways before
 
 	serving sync.RWMutex // read-locked by each request
 	retired atomic.Bool
@@ -99,7 +101,7 @@ type Gateway struct {
 
 // New returns a gateway for c. It asks nothing of the store yet.
 func New(c Config) (*Gateway, error) {
-	g := &Gateway{config: c, log: c.Log, metrics: c.Metrics, patience: defaultPatience, clients: make(map[string]*Client, len(c.Clients)), handlers: handlers()}
+	g := &Gateway{gate: new(bypass.Gate), config: c, log: c.Log, metrics: c.Metrics, patience: defaultPatience, clients: make(map[string]*Client, len(c.Clients)), handlers: handlers()}
 	for i := range c.Clients {
 		g.clients[c.Clients[i].AccessKey] = &c.Clients[i]
 	}
@@ -114,6 +116,33 @@ func New(c Config) (*Gateway, error) {
 	g.parser = operation.NewParser(c.Domains)
 	g.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 	return g, nil
+}
+
+// Successor returns the gateway for c that serves when g does not any more. What g still
+// forwards then they know of both: see Cover.
+func (g *Gateway) Successor(c Config) (*Gateway, error) {
+	next, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	next.gate = g.gate
+	return next, nil
+}
+
+// Write is one that is forwarded.
+type Write = bypass.Write
+
+// Cover sees to it that the gateways before forward no write any more that g would not,
+// and returns those that are under way: g is to serve when they are over. A write without
+// a token would overwrite what holders have written since (I1).
+func (g *Gateway) Cover() []*Write {
+	return g.gate.Shut(func(bucket, key string) bool {
+		if key == "" {
+			return g.config.Untokened != Allow || g.touches(bucket)
+		}
+		fenced, err := g.fenced(bucket, key)
+		return fenced || err != nil
+	})
 }
 
 func (g *Gateway) secret(accessKey string) (string, bool) {
