@@ -10,6 +10,41 @@
 -- Names mean what PostgreSQL means by them, also where others may create what fits better in the caller's search_path.
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 
+-- The runner runs this statement by itself, before it does or reads anything else in the schema.
+DO $$
+DECLARE
+  what text;
+BEGIN
+  WITH trusted AS (
+    SELECT r.oid FROM pg_roles r WHERE r.rolsuper OR r.rolname IN ('fence_owner', current_user)
+  ), held AS (
+    SELECT d.classid, d.objid, d.objsubid FROM pg_depend d JOIN pg_namespace n ON n.oid = d.refobjid
+     WHERE d.refclassid = 'pg_namespace'::regclass AND n.nspname = 'fence'
+  )
+  SELECT w INTO what FROM (
+    SELECT 'belongs to ' || pg_get_userbyid(n.nspowner) FROM pg_namespace n
+     WHERE n.nspname = 'fence' AND n.nspowner NOT IN (SELECT oid FROM trusted)
+    UNION ALL
+    SELECT 'lets ' || CASE a.grantee WHEN 0 THEN 'everybody' ELSE pg_get_userbyid(a.grantee) END || ' create in it' FROM pg_namespace n, aclexplode(n.nspacl) a
+     WHERE n.nspname = 'fence' AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (SELECT oid FROM trusted)
+    UNION ALL
+    SELECT 'has ' || pg_describe_object(h.classid, h.objid, h.objsubid) || ' of ' || pg_get_userbyid(o.refobjid)
+      FROM held h
+      JOIN pg_shdepend o ON o.classid = h.classid AND o.objid = h.objid AND o.deptype = 'o' AND o.refclassid = 'pg_authid'::regclass
+       AND o.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+     WHERE o.refobjid NOT IN (SELECT oid FROM trusted)
+    UNION ALL
+    SELECT 'has ' || pg_describe_object(h.classid, h.objid, h.objsubid) || ' and no marks' FROM held h
+     WHERE NOT EXISTS (SELECT FROM held k JOIN pg_class c ON c.oid = k.objid WHERE k.classid = 'pg_class'::regclass AND c.relname = 'marks')
+       AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = h.objid AND h.classid = 'pg_class'::regclass AND c.relname IN ('migrations', 'migrations_id_seq'))
+  ) AS found(w) LIMIT 1;
+  IF what IS NOT NULL THEN
+    RAISE EXCEPTION 'fence: there is a schema fence that %: what is in it would run with the rights of %', what, current_user
+      USING ERRCODE = 'insufficient_privilege',
+            HINT = 'If it is not the fence, drop or rename it. If it is, let its owner do this, or give what it names to the role fence_owner.';
+  END IF;
+END $$;
+
 DO $$
 DECLARE
   owner name;
@@ -45,13 +80,17 @@ BEGIN
         USING HINT = 'An administrator can run: CREATE ROLE fence_owner NOLOGIN; GRANT fence_owner TO ' || quote_ident(current_user);
     END;
     IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'fence') THEN
+      IF EXISTS (SELECT FROM pg_class WHERE relname = 'migrations' AND relnamespace = to_regnamespace('fence')) THEN  -- the runner's
+        EXECUTE format('GRANT USAGE, CREATE ON SCHEMA fence TO %I', owner);
+        EXECUTE format('ALTER TABLE fence.migrations OWNER TO %I', owner);
+      END IF;
       EXECUTE format('ALTER SCHEMA fence OWNER TO %I', owner);
     ELSE
       EXECUTE format('CREATE SCHEMA fence AUTHORIZATION %I', owner);
     END IF;
   END IF;
 
-  -- Only to a role that this file chose: never to whoever happened to make a schema of that name first.
+  -- Only to a role that this file chose.
   IF owner IN ('fence_owner', current_user)
     AND NOT (pg_has_role(owner, 'pg_signal_backend', 'USAGE') AND pg_has_role(owner, 'pg_read_all_stats', 'USAGE')) THEN
     BEGIN

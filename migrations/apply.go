@@ -36,7 +36,11 @@ func inPath(ctx context.Context, db *sql.DB, f func(*sql.Tx) error) error {
 	return nil
 }
 
+// newEnough reads the version of a schema that may be trusted.
 func newEnough(ctx context.Context, tx *sql.Tx) error {
+	if err := trust(ctx, tx); err != nil {
+		return err
+	}
 	version, err := installed(ctx, tx)
 	if err != nil {
 		return err
@@ -60,22 +64,6 @@ func installed(ctx context.Context, tx *sql.Tx) (int, error) {
 		return 0, fmt.Errorf("read version of schema fence: %w", err)
 	}
 	return version, nil
-}
-
-// ensureSchema makes the schema for the table of versions, which is there
-// before the first migration is.
-func ensureSchema(ctx context.Context, tx *sql.Tx) error {
-	var exists bool
-	if err := tx.QueryRowContext(ctx, "SELECT to_regnamespace('fence') IS NOT NULL").Scan(&exists); err != nil {
-		return fmt.Errorf("look for schema fence: %w", err)
-	}
-	if exists {
-		return nil
-	}
-	if _, err := tx.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS fence"); err != nil {
-		return fmt.Errorf("create schema fence: %w", err)
-	}
-	return nil
 }
 
 func apply(ctx context.Context, db *sql.DB, notices *notices, progress func(Step)) error {

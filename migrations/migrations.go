@@ -63,19 +63,19 @@ type State struct {
 // Up brings the schema to Version and grants what c says. It is idempotent;
 // concurrent calls wait for each other. Each migration is one transaction: on
 // an error, those before it stay applied. An installed version above Version
-// is an error.
+// is an error, and so is a schema fence that somebody else has made.
 func Up(ctx context.Context, databaseURL string, c Config) error {
 	return run(ctx, databaseURL, func(db *sql.DB, notices *notices) error {
 		err := inPath(ctx, db, func(tx *sql.Tx) error {
-			if err := newEnough(ctx, tx); err != nil {
-				return err
-			}
 			if err := grantable(ctx, tx, c.Grant); err != nil {
 				return err
 			}
 			return ensureSchema(ctx, tx)
 		})
 		if err != nil {
+			return err
+		}
+		if err := inPath(ctx, db, func(tx *sql.Tx) error { return newEnough(ctx, tx) }); err != nil {
 			return err
 		}
 		if err := apply(ctx, db, notices, c.Progress); err != nil {
@@ -91,7 +91,18 @@ func Down(ctx context.Context, databaseURL string, c Config) error {
 	return run(ctx, databaseURL, func(db *sql.DB, notices *notices) error {
 		var steps []Step
 		err := inPath(ctx, db, func(tx *sql.Tx) error {
-			for v := Version; v > 0; v-- {
+			from := Version
+			switch there, err := schemaExists(ctx, tx); {
+			case err != nil:
+				return err
+			case !there:
+				from = 1 // the role
+			default:
+				if err := trust(ctx, tx); err != nil {
+					return err
+				}
+			}
+			for v := from; v > 0; v-- {
 				step, err := execute(ctx, tx, notices, v, "down")
 				if err != nil {
 					return err
@@ -110,7 +121,8 @@ func Down(ctx context.Context, databaseURL string, c Config) error {
 	})
 }
 
-// Status looks at the schema and changes nothing.
+// Status looks at the schema and changes nothing. A superuser is refused where
+// the schema may have what others have put there, as by Up and Down.
 func Status(ctx context.Context, databaseURL string) (State, error) {
 	state := State{Wanted: Version, Pending: []string{}}
 	err := run(ctx, databaseURL, func(db *sql.DB, _ *notices) error {
@@ -124,9 +136,17 @@ func Status(ctx context.Context, databaseURL string) (State, error) {
 }
 
 func look(ctx context.Context, tx *sql.Tx, state *State) error {
-	var err error
-	if state.Installed, err = installed(ctx, tx); err != nil {
+	there, err := schemaExists(ctx, tx)
+	if err != nil {
 		return err
+	}
+	if there {
+		if err := trustIfSuperuser(ctx, tx); err != nil {
+			return err
+		}
+		if state.Installed, err = installed(ctx, tx); err != nil {
+			return err
+		}
 	}
 	for v := state.Installed + 1; v <= Version; v++ {
 		state.Pending = append(state.Pending, name(v))

@@ -32,12 +32,16 @@ func (versions) CreateTable(table string) string {
 		version_id bigint NOT NULL,
 		is_applied boolean NOT NULL,
 		tstamp timestamp NOT NULL DEFAULT pg_catalog.now()
-	)`
+	); GRANT SELECT ON ` + table + ` TO PUBLIC`
 }
 
-// InsertVersion implements dialect.Querier.
+// InsertVersion implements dialect.Querier. It inserts as the owner of the
+// table, to the end of the transaction: as everything else does that the files
+// made.
 func (versions) InsertVersion(table string) string {
-	return "INSERT INTO " + table + " (version_id, is_applied) VALUES ($1, $2)"
+	return `SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(relowner), true) FROM pg_catalog.pg_class
+		WHERE oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('` + table + `')::pg_catalog.oid; ` +
+		"INSERT INTO " + table + " (version_id, is_applied) VALUES ($1, $2)"
 }
 
 // DeleteVersion implements dialect.Querier.

@@ -83,12 +83,24 @@ func Database(ctx context.Context, cmd *cobra.Command, env func(string) string) 
 	return conn, nil
 }
 
+// installedSQL tells whether there is a fence, and to a superuser whose it is
+// unless it is one that nobody can have laid out as a trap.
+const installedSQL = `SELECT pg_catalog.to_regprocedure('fence.version()') IS NOT NULL, coalesce((
+	SELECT pg_catalog.pg_get_userbyid(n.nspowner) FROM pg_catalog.pg_namespace n, pg_catalog.pg_roles o, pg_catalog.pg_roles me
+	 WHERE n.nspname OPERATOR(pg_catalog.=) 'fence' AND o.oid OPERATOR(pg_catalog.=) n.nspowner
+	   AND me.rolname OPERATOR(pg_catalog.=) current_user AND me.rolsuper
+	   AND NOT (o.rolsuper OR o.rolname OPERATOR(pg_catalog.=) 'fence_owner')), '')`
+
 // Installed makes sure that fence is installed in a database, in a version that
 // has what this program calls.
 func Installed(ctx context.Context, conn *pgx.Conn) error {
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT pg_catalog.to_regprocedure('fence.version()') IS NOT NULL").Scan(&exists); err != nil {
+	var stranger string
+	if err := conn.QueryRow(ctx, installedSQL).Scan(&exists, &stranger); err != nil {
 		return err
+	}
+	if stranger != "" {
+		return cli.Fail(cli.ExitSchema, "the schema fence belongs to %s, whose functions would run with the rights of a superuser; connect as %[1]s or as a role that may claim", stranger)
 	}
 	if !exists {
 		return cli.Fail(cli.ExitSchema, "the schema fence is not installed in this database; run 'fenceproxy migrate up'")

@@ -210,3 +210,21 @@ func TestMarksTrustNoPath(t *testing.T) {
 		clitest.Run(t, append(append([]string{"marks"}, args...), "--postgres", url)...).Want(t, cli.ExitOK)
 	}
 }
+
+// A superuser calls nothing in a schema of that name that an ordinary role has
+// made, also in one that is a trap.
+func TestMarksOfAStrangersSchema(t *testing.T) {
+	t.Parallel()
+	s := testenv.Postgres(t)
+	url := s.Database(t)
+	name, password := s.Role(t, "LOGIN")
+	clitest.Execute(t, url, "DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO "+name+"', current_database()); END $$")
+	clitest.Execute(t, testenv.URLAs(url, name, password), "CREATE SCHEMA fence", `CREATE FUNCTION fence.version() RETURNS int LANGUAGE plpgsql AS $$
+		BEGIN RAISE EXCEPTION 'they have got the rights of %', session_user; END $$`)
+	for _, args := range [][]string{{"marks", "list"}, {"marks", "adopt", "orders", "--issuer", "n7", "--yes"}, {"migrate", "status"}, {"migrate", "down", "--yes"}, {"migrate", "up"}} {
+		o := clitest.Invocation{Args: append(args, "--postgres", url)}.Run(t.Context())
+		if o.Code == cli.ExitOK || !strings.Contains(o.Err, "belongs to "+name) || strings.Contains(o.Err, "they have got") {
+			t.Errorf("%s: exit %d, %s", args, o.Code, o.Err)
+		}
+	}
+}
