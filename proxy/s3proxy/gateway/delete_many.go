@@ -42,7 +42,8 @@ func (x *exchange) deleteEach(d s3xml.Delete) s3xml.DeleteObjects {
 	group.SetLimit(deletesAtOnce)
 	for i := range d.Objects {
 		group.Go(func() error {
-			errs[i] = x.deleteOne(&d.Objects[i])
+			o := &d.Objects[i]
+			errs[i] = x.onceEach(o.Key, func() error { return x.deleteOne(o) })
 			return nil
 		})
 	}

@@ -122,7 +122,7 @@ func (x *exchange) serve() error {
 			return err
 		}
 	}
-	return handle(x)
+	return x.once(handle)
 }
 
 func (x *exchange) unknown() error {

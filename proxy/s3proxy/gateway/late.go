@@ -22,9 +22,6 @@ const defaultPatience = 10 * time.Second
 // does for copies and completions. An error is then told in the document, where
 // every SDK looks for it. The body of the request has been read.
 func (x *exchange) late(patience time.Duration, act func() (s3xml.Document, error)) error {
-	if err := x.repeated(); err != nil {
-		return err
-	}
 	return x.awaited(patience, act, func(err error) s3xml.Document {
 		e := refusal.Of(err, x.target.Access)
 		x.report(e)

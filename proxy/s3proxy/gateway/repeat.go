@@ -16,20 +16,51 @@ import (
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
-// repeat identifies the request by what SDKs say of it; false if this one says
-// nothing.
-func (x *exchange) repeat() (attempt.Request, bool) {
+// repeat identifies what the request does to a key by what SDKs say of it; false if this
+// one says nothing.
+func (x *exchange) repeat(key string) (attempt.Request, bool) {
 	id := x.r.Header.Get("Amz-Sdk-Invocation-Id")
 	if id == "" || x.client == nil {
 		return attempt.Request{}, false
 	}
-	return attempt.Request{Client: x.client.AccessKey, Bucket: x.target.Bucket, Key: x.target.Key, ID: id}, true
+	return attempt.Request{Client: x.client.AccessKey, Bucket: x.target.Bucket, Key: key, ID: id}, true
 }
 
-// repeated is the answer to a request of which an earlier attempt was told late
-// that it must not be repeated; nil to any other.
+// once serves a write, unless an earlier attempt of it lost to an older one. If the answer
+// to that was lost it is the SDK that comes again, and its program has not been told: to
+// carry it out now would overwrite what that does not know of (I9).
+func (x *exchange) once(handle func(*exchange) error) error {
+	if x.target.Access != operation.Write {
+		return handle(x)
+	}
+	if err := x.repeated(); err != nil {
+		return err
+	}
+	return x.remembered(x.target.Key, handle(x))
+}
+
+// onceEach is once for one of the keys of a request.
+func (x *exchange) onceEach(key string, write func() error) error {
+	if of, ok := x.repeat(key); ok {
+		if e := x.g.repeats.Find(of); e != nil {
+			return e
+		}
+	}
+	return x.remembered(key, write())
+}
+
+// remembered is err. If it says that an older write came first, so are further attempts told.
+func (x *exchange) remembered(key string, err error) error {
+	if of, ok := x.repeat(key); ok && errors.Is(err, s3store.ErrOlderWrite) {
+		x.g.repeats.Add(of, refusal.Of(err, x.target.Access))
+	}
+	return err
+}
+
+// repeated is the answer to a request of which an earlier attempt was told that it must
+// not be repeated: here, or in a 200 by another proxy; nil to any other.
 func (x *exchange) repeated() error {
-	of, ok := x.repeat()
+	of, ok := x.repeat(x.target.Key)
 	if !ok {
 		return nil
 	}
@@ -71,7 +102,7 @@ func (x *exchange) notAgain(err error, e *refusal.Error) {
 	if !errors.Is(err, s3store.ErrOlderWrite) {
 		return
 	}
-	of, repeats := x.repeat()
+	of, repeats := x.repeat(x.target.Key)
 	if repeats {
 		x.g.repeats.Add(of, e)
 	}

@@ -68,6 +68,66 @@ func TestLateOlderWriteIsNotRepeated(t *testing.T) {
 	}
 }
 
+// Nor is one that did not take long, whose answer was lost on the way: its SDK has the
+// same id for all attempts, and its program has not been told (I9).
+func TestLostRefusalIsNotRepeatedUnseen(t *testing.T) {
+	t.Parallel()
+	const all = "<Delete><Object><Key>k</Key></Object><Object><Key>free</Key></Object></Delete>"
+	for what, send := range map[string]func(t *testing.T, p place, id string, h map[string]string) answered{
+		"put": func(t *testing.T, p place, _ string, h map[string]string) answered {
+			return p.do(t, http.MethodPut, "/k", "A+1", h, number(2))
+		},
+		"long put": func(t *testing.T, p place, _ string, h map[string]string) answered {
+			return p.do(t, http.MethodPut, "/k", strings.Repeat("n", 2<<20), h, number(2))
+		},
+		"delete": func(t *testing.T, p place, _ string, h map[string]string) answered {
+			return p.do(t, http.MethodDelete, "/k", "", h, number(2))
+		},
+		"deletes": func(t *testing.T, p place, _ string, h map[string]string) answered {
+			h["Content-Md5"] = md5Of(all)
+			a := p.do(t, http.MethodPost, "?delete", all, h, number(2))
+			if a.status == http.StatusOK && strings.Contains(a.body, "<Key>free</Key></Deleted>") && strings.Contains(a.body, "<Error><Key>k</Key><Code>PreconditionFailed</Code>") {
+				a.status, a.body = http.StatusPreconditionFailed, "<Error><Code>PreconditionFailed</Code></Error>"
+			}
+			return a
+		},
+		"tags": func(t *testing.T, p place, _ string, h map[string]string) answered {
+			return p.do(t, http.MethodPut, "/k?tagging", "<Tagging><TagSet></TagSet></Tagging>", h, number(2))
+		},
+		"no tags": func(t *testing.T, p place, _ string, h map[string]string) answered {
+			return p.do(t, http.MethodDelete, "/k?tagging", "", h, number(2))
+		},
+		"copy": func(t *testing.T, p place, _ string, h map[string]string) answered {
+			return copies(t, p, p.bucket+"/from", "k", h, number(2))
+		},
+		"complete": func(t *testing.T, p place, id string, h map[string]string) answered {
+			return p.do(t, http.MethodPost, "/k?uploadId="+id, completeBody(upload(t, p, "k", id, 1, "new", number(2))), h, number(2))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			p, old := s.proxy(t), s.proxy(t)
+			old.put(t, "k", "A", number(1))
+			p.put(t, "from", "B", number(2))
+			id := create(t, p, "k", number(2))
+			p.holds(t, "k", "A", number(2))
+			old.put(t, "k", "late", number(1))
+			attempt := func(id, n string) map[string]string {
+				return map[string]string{"Amz-Sdk-Invocation-Id": id, "Amz-Sdk-Request": "attempt=" + n + "; max=3"}
+			}
+			send(t, p, id, attempt("one", "1")).expect(t, "first attempt, whose answer nobody gets", http.StatusPreconditionFailed, "PreconditionFailed")
+			for _, n := range []string{"2", "3"} {
+				send(t, p, id, attempt("one", n)).expect(t, "attempt "+n+" of the same request", http.StatusPreconditionFailed, "PreconditionFailed")
+			}
+			old.holds(t, "k", "late", number(2))
+			if a := send(t, p, id, attempt("two", "1")); a.status/100 != 2 { // its program has been told
+				t.Errorf("another request: %d %s", a.status, a.body)
+			}
+		})
+	}
+}
+
 // The answer to a copy is lost, and its client repeats it at another proxy, which knows
 // nothing of it: it is copied again, as at S3. The key has been closed to older tokens
 // by the first, so no write of theirs is overwritten (I9); and a condition of the
