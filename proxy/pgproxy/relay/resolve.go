@@ -179,12 +179,18 @@ func ticketOf(e *exchange) *own.Ticket {
 	return &own.Ticket{Seq: *e.rows[0][0], Epoch: *e.rows[0][1]}
 }
 
+// noTransactionTimeout lifts the timeout of that name to the end of the transaction,
+// which BEGIN has started; before PostgreSQL 17 there is none. It returns no row.
+const noTransactionTimeout = "SELECT WHERE CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL " +
+	"THEN pg_catalog.set_config('transaction_timeout', '0', true) ELSE '' END IS NULL"
+
 // claim claims each token in a transaction of its own.
 func (s *session) claim(ctx context.Context, tokens []guard.Token) (e *exchange, err error) {
 	for _, t := range tokens {
 		start := time.Now()
 		b := s.own.AppendOnce(nil, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 		b = s.own.AppendOnce(b, "SET LOCAL statement_timeout = 0")
+		b = s.own.AppendOnce(b, noTransactionTimeout)
 		b = s.own.AppendOnce(b, "SELECT c.seq, c.epoch FROM fence.claim($1, $2::pg_catalog.interval, $3) AS c",
 			[]byte(t.String()), fmt.Appendf(nil, "%d microseconds", s.Config.ClaimWait.Microseconds()), strconv.AppendBool(nil, s.Config.Evict))
 		b = s.own.AppendOnce(b, "COMMIT")
