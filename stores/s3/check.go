@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
@@ -126,14 +127,22 @@ func (s *Store) lookSince(ctx context.Context, g layout.Grant, key string, befor
 
 // Choose returns the one of several tokens that key is written and read under: the
 // one of the resource that Config.Prefixes binds the key to, or else of the one
-// that last wrote it. If there is none it is guard.ErrNoToken. A single token is
+// that last wrote it, as far as this store remembers, which asks the server if it
+// remembers nothing. If there is none it is guard.ErrNoToken. A single token is
 // returned as it is.
 func (s *Store) Choose(ctx context.Context, tokens []guard.Token, key string) (guard.Token, error) {
-	token, err := s.choose(ctx, tokens, key)
+	token, err := s.choose(ctx, tokens, key, false)
 	return token, s.done(ctx, "choose token for", key, err)
 }
 
-func (s *Store) choose(ctx context.Context, tokens []guard.Token, key string) (guard.Token, error) {
+// ChooseAgain is Choose after the token that it returned was refused with
+// guard.ErrNoToken: the key may have gone to another resource. It asks the server.
+func (s *Store) ChooseAgain(ctx context.Context, tokens []guard.Token, key string) (guard.Token, error) {
+	token, err := s.choose(ctx, tokens, key, true)
+	return token, s.done(ctx, "choose token for", key, err)
+}
+
+func (s *Store) choose(ctx context.Context, tokens []guard.Token, key string, ask bool) (guard.Token, error) {
 	switch len(tokens) {
 	case 0:
 		return guard.Token{}, refuse(guard.Token{}, guard.ErrNoToken)
@@ -141,27 +150,28 @@ func (s *Store) choose(ctx context.Context, tokens []guard.Token, key string) (g
 		return tokens[0], nil
 	}
 	if resource, bound := s.ResourceOf(key); bound {
-		for _, t := range tokens {
-			if t.Resource == resource {
-				return t, nil
-			}
+		if i := slices.IndexFunc(tokens, func(t guard.Token) bool { return t.Resource == resource }); i >= 0 {
+			return tokens[i], nil
 		}
 		return guard.Token{}, refuse(guard.Token{}, fmt.Errorf("%w: key belongs to %q", guard.ErrNoToken, resource))
 	}
 	if layout.Reserved(key) {
 		return guard.Token{}, refuse(guard.Token{}, errReserved)
 	}
-	state, seen := s.known.State(key)
-	if !seen || state.Header.Number == 0 {
-		var err error
-		if state, _, err = s.look(ctx, layout.Grant{}, key); err != nil {
-			return guard.Token{}, notApplied(err)
+	owner := func(state layout.State) int {
+		return slices.IndexFunc(tokens, func(t guard.Token) bool { return layout.DigestOf(t.Resource) == state.Header.Resource })
+	}
+	if state, seen := s.known.State(key); seen && !ask {
+		if i := owner(state); i >= 0 {
+			return tokens[i], nil
 		}
 	}
-	for _, t := range tokens {
-		if layout.DigestOf(t.Resource) == state.Header.Resource {
-			return t, nil
-		}
+	state, _, err := s.glance(ctx, layout.Grant{}, key)
+	if err != nil {
+		return guard.Token{}, notApplied(err)
+	}
+	if i := owner(state); i >= 0 {
+		return tokens[i], nil
 	}
 	return guard.Token{}, refuse(guard.Token{}, fmt.Errorf("%w: several tokens, and key belongs to none of their resources", guard.ErrNoToken))
 }

@@ -50,8 +50,6 @@ func (x *exchange) covers(header string) bool {
 	return slices.Contains(x.promoted, header) || x.signed.Signed(header)
 }
 
-func isNoToken(err error) bool { return errors.Is(err, guard.ErrNoToken) }
-
 // writeToken returns the token to write key with. Whoever is going to send a
 // large body, or waits for leave to do so, learns here that it would be refused.
 func (x *exchange) writeToken(key string, size int64) (guard.Token, error) {
@@ -59,10 +57,14 @@ func (x *exchange) writeToken(key string, size int64) (guard.Token, error) {
 	if err != nil {
 		return token, err
 	}
+	return token, x.mayWrite(token, key, size)
+}
+
+func (x *exchange) mayWrite(token guard.Token, key string, size int64) error {
 	if size > smallBody || size != 0 && x.expects() {
-		return token, x.store.Check(x.ctx(), token, key, x.checking())
+		return x.store.Check(x.ctx(), token, key, x.checking())
 	}
-	return token, token.MayWrite()
+	return token.MayWrite()
 }
 
 // expects reports whether the client waits before it sends its body.

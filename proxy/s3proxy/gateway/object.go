@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -29,11 +31,21 @@ func (x *exchange) putObject() error {
 		return err
 	}
 	o.IfMatch, o.IfNoneMatch = etag.Named(x.r.Header.Get("If-Match")), etag.Named(x.r.Header.Get("If-None-Match"))
-	token, err := x.writeToken(x.target.Key, p.Size())
-	if err != nil {
+	var info minio.UploadInfo
+	var kept []byte
+	err = x.write(x.target.Key, p.Size(), func(token guard.Token) (err error) {
+		if len(x.tokens) < 2 || p.Size() > smallBody {
+			info, err = x.store.Put(upstream.Sending(x.ctx(), p), token, x.target.Key, p, p.Size(), o)
+			return err
+		}
+		if kept == nil { // it may be needed under another token
+			if kept, err = io.ReadAll(p); err != nil {
+				return guard.WithOutcome(err, guard.NotApplied)
+			}
+		}
+		info, err = x.store.Put(x.ctx(), token, x.target.Key, bytes.NewReader(kept), p.Size(), o)
 		return err
-	}
-	info, err := x.store.Put(upstream.Sending(x.ctx(), p), token, x.target.Key, p, p.Size(), o)
+	})
 	if err != nil {
 		return x.absent(err, o.IfMatch)
 	}
@@ -60,12 +72,9 @@ func (x *exchange) checking() s3store.CheckOptions {
 }
 
 func (x *exchange) deleteObject() error {
-	token, err := x.writeToken(x.target.Key, 0)
-	if err != nil {
-		return err
-	}
 	o := s3store.DeleteOptions{IfMatch: etag.Named(x.r.Header.Get("If-Match"))}
-	if err := x.store.Delete(x.ctx(), token, x.target.Key, o); err != nil {
+	err := x.write(x.target.Key, 0, func(token guard.Token) error { return x.store.Delete(x.ctx(), token, x.target.Key, o) })
+	if err != nil {
 		return x.absent(err, o.IfMatch)
 	}
 	return x.reply(http.StatusNoContent)
@@ -93,19 +102,19 @@ func (x *exchange) getObject() error {
 	if err != nil {
 		return err
 	}
-	token, err := x.readToken(x.target.Key)
-	if err != nil {
-		return err
-	}
-	object, err := x.store.Get(x.ctx(), token, x.target.Key, want.GetOptions)
-	if want.Offset < 0 && errors.As(err, new(minio.ErrorResponse)) {
-		// The last bytes of nothing are nothing, and no error.
-		if whole, none := x.store.Get(x.ctx(), token, x.target.Key, want.whole()); none == nil && whole.Info.Size == 0 {
-			object, err = whole, nil
-		} else if none == nil {
-			whole.Close()
+	var object *s3store.Object
+	err = x.read(x.target.Key, func(token guard.Token) (err error) {
+		object, err = x.store.Get(x.ctx(), token, x.target.Key, want.GetOptions)
+		if want.Offset < 0 && errors.As(err, new(minio.ErrorResponse)) {
+			// The last bytes of nothing are nothing, and no error.
+			if whole, none := x.store.Get(x.ctx(), token, x.target.Key, want.whole()); none == nil && whole.Info.Size == 0 {
+				object, err = whole, nil
+			} else if none == nil {
+				whole.Close()
+			}
 		}
-	}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -129,11 +138,11 @@ func (x *exchange) headObject() error {
 	if want.PartNumber > 0 { // only what is read tells where a part lies
 		return x.getObject()
 	}
-	token, err := x.readToken(x.target.Key)
-	if err != nil {
+	var info minio.ObjectInfo
+	err = x.read(x.target.Key, func(token guard.Token) (err error) {
+		info, err = x.store.Stat(x.ctx(), token, x.target.Key, want.GetOptions)
 		return err
-	}
-	info, err := x.store.Stat(x.ctx(), token, x.target.Key, want.GetOptions)
+	})
 	if err != nil {
 		return err
 	}

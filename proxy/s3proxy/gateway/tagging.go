@@ -13,11 +13,11 @@ import (
 )
 
 func (x *exchange) getTagging() error {
-	token, err := x.readToken(x.target.Key)
-	if err != nil {
+	var stored map[string]string
+	err := x.read(x.target.Key, func(token guard.Token) (err error) {
+		stored, err = x.store.Tags(x.ctx(), token, x.target.Key)
 		return err
-	}
-	stored, err := x.store.Tags(x.ctx(), token, x.target.Key)
+	})
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,10 @@ func (x *exchange) deleteTagging() error {
 
 // setTags writes the object again, with these tags.
 func (x *exchange) setTags(wanted map[string]string) error {
-	token, err := x.writeToken(x.target.Key, 0)
-	if err != nil {
-		return err
-	}
+	return x.write(x.target.Key, 0, func(token guard.Token) error { return x.setTagsUnder(token, wanted) })
+}
+
+func (x *exchange) setTagsUnder(token guard.Token, wanted map[string]string) error {
 	// Unseen, or this would be what makes it overwrite what the client has not seen (I9).
 	info, err := x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{Unseen: true})
 	if err != nil {

@@ -27,11 +27,11 @@ func (x *exchange) createUpload() error {
 	if err != nil {
 		return err
 	}
-	token, err := x.writeToken(x.target.Key, 0)
-	if err != nil {
+	var id string
+	err = x.write(x.target.Key, 0, func(token guard.Token) (err error) {
+		id, err = x.store.CreateUpload(x.ctx(), token, x.target.Key, o)
 		return err
-	}
-	id, err := x.store.CreateUpload(x.ctx(), token, x.target.Key, o)
+	})
 	if err != nil {
 		return err
 	}
@@ -63,12 +63,12 @@ func (x *exchange) uploadPart() error {
 	if p.Size() > most {
 		return refusal.New(refusal.EntityTooLarge, "Your proposed upload exceeds the maximum allowed size of a part, which is %d bytes", most)
 	}
-	token, err := x.writeToken(x.target.Key, p.Size())
-	if err != nil {
-		return err
-	}
 	id := x.target.Query.Get("uploadId")
-	part, err := x.store.UploadPart(upstream.Sending(x.ctx(), p), token, x.target.Key, id, number, p, p.Size())
+	var part minio.ObjectPart
+	err = x.write(x.target.Key, p.Size(), func(token guard.Token) (err error) { // it knows whose upload it is before it reads the body
+		part, err = x.store.UploadPart(upstream.Sending(x.ctx(), p), token, x.target.Key, id, number, p, p.Size())
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -151,6 +151,10 @@ func (x *exchange) completeUpload() error {
 	o := s3store.CompleteOptions{IfMatch: etag.Named(x.r.Header.Get("If-Match")), IfNoneMatch: x.r.Header.Get("If-None-Match")}
 	return x.late(x.g.patience, func() (s3xml.Document, error) {
 		info, err := x.store.CompleteUpload(x.ctx(), token, x.target.Key, id, parts, o)
+		if other, ok := x.instead(x.target.Key, token, err); ok {
+			token = other
+			info, err = x.store.CompleteUpload(x.ctx(), token, x.target.Key, id, parts, o)
+		}
 		if r := (minio.ErrorResponse{}); errors.As(err, &r) && r.Code == minio.NoSuchUpload && guard.OutcomeOf(err) != guard.Refused {
 			// S3 says so too of an upload that became an object which was overwritten.
 			e := refusal.New(refusal.NoSuchUpload, "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.")
@@ -200,9 +204,7 @@ func (x *exchange) abortUpload() error {
 }
 
 func (x *exchange) abort() error {
-	token, err := x.writeToken(x.target.Key, 0)
-	if err != nil {
-		return err
-	}
-	return x.store.AbortUpload(x.ctx(), token, x.target.Key, x.target.Query.Get("uploadId"))
+	return x.write(x.target.Key, 0, func(token guard.Token) error {
+		return x.store.AbortUpload(x.ctx(), token, x.target.Key, x.target.Query.Get("uploadId"))
+	})
 }

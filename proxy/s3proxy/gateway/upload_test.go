@@ -32,18 +32,18 @@ func create(t *testing.T, p place, key string, token guard.Token) string {
 	return id
 }
 
-func upload(t *testing.T, p place, key, id string, number int, data string, token guard.Token) minio.CompletePart {
+func upload(t *testing.T, p place, key, id string, number int, data string, tokens ...guard.Token) minio.CompletePart {
 	t.Helper()
-	part, err := p.client(t, token).PutObjectPart(t.Context(), p.bucket, key, id, number, strings.NewReader(data), int64(len(data)), minio.PutObjectPartOptions{})
+	part, err := p.client(t, tokens...).PutObjectPart(t.Context(), p.bucket, key, id, number, strings.NewReader(data), int64(len(data)), minio.PutObjectPartOptions{})
 	if err != nil {
 		t.Fatalf("part %d: %v", number, err)
 	}
 	return minio.CompletePart{PartNumber: number, ETag: part.ETag}
 }
 
-func complete(t *testing.T, p place, key, id string, parts []minio.CompletePart, token guard.Token) (minio.UploadInfo, error) {
+func complete(t *testing.T, p place, key, id string, parts []minio.CompletePart, tokens ...guard.Token) (minio.UploadInfo, error) {
 	t.Helper()
-	return p.client(t, token).CompleteMultipartUpload(t.Context(), p.bucket, key, id, parts, minio.PutObjectOptions{})
+	return p.client(t, tokens...).CompleteMultipartUpload(t.Context(), p.bucket, key, id, parts, minio.PutObjectOptions{})
 }
 
 // completeBody is the XML of a Complete.
