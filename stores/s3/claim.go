@@ -27,6 +27,18 @@ func (s *Store) Claim(ctx context.Context, token guard.Token) error {
 	return s.done(ctx, "claim", token.Resource, err)
 }
 
+// ClaimAll claims those of tokens that this store has not claimed yet, and asks nobody
+// about the others; one that is known to be stale is refused. It is for whoever is
+// going to read what belongs to the resources of all of them.
+func (s *Store) ClaimAll(ctx context.Context, tokens []guard.Token) error {
+	for _, t := range tokens {
+		if _, err := s.claimed(ctx, t); err != nil {
+			return s.done(ctx, "claim", t.Resource, err)
+		}
+	}
+	return nil
+}
+
 // claimed returns the grant of a token, claiming it if this store has not yet.
 func (s *Store) claimed(ctx context.Context, token guard.Token) (layout.Grant, error) {
 	if g, ok, err := s.claims.Find(token); ok {

@@ -106,11 +106,26 @@ func (x *exchange) origin() (*origin.Origin, error) {
 		o.Token, err = x.readToken(o.Key)
 		return o, err
 	}
-	if o.Store, err = x.g.stores.get(o.Bucket); err != nil || x.g.config.Untokened != Deny {
-		return o, err // no token is needed, and in that bucket none is claimed
+	if o.Store, err = x.g.stores.get(o.Bucket); err != nil {
+		return o, err
 	}
-	o.Token, err = o.Store.Choose(x.ctx(), x.tokens, o.Key)
+	o.Token, err = x.tokenElsewhere(o.Store, o.Key)
 	return o, err
+}
+
+// tokenElsewhere returns the token to read a key of another bucket with, which is claimed
+// there as if it were read alone; the zero Token if there is none and none is needed.
+func (x *exchange) tokenElsewhere(store *s3store.Store, key string) (guard.Token, error) {
+	needed := x.g.config.Untokened == Deny
+	if len(x.tokens) == 0 && !needed {
+		return guard.Token{}, nil
+	}
+	token, err := store.Choose(x.ctx(), x.tokens, key)
+	resource, bound := store.ResourceOf(key)
+	if foreign := isNoToken(err) || err == nil && bound && resource != token.Resource; foreign && !needed {
+		return guard.Token{}, nil
+	}
+	return token, err
 }
 
 // copyFrom copies what the destination's store does not reach. From is pinned:

@@ -3,6 +3,8 @@ package gateway
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/minio/minio-go/v7"
 
@@ -64,8 +66,12 @@ func (x *exchange) list(o s3store.PageOptions, show func(page s3store.Page, most
 		return x.xml(http.StatusOK, show(s3store.Page{}, most, encoding))
 	}
 	return x.awaited(x.g.patience, func() (s3xml.Document, error) {
+		token, err := x.listToken(o.Prefix)
+		if err != nil {
+			return nil, err
+		}
 		o.Max = max(most, 1) // none: whether there is such a bucket
-		page, err := x.store.ListPage(x.ctx(), x.listToken(o.Prefix), o)
+		page, err := x.store.ListPage(x.ctx(), token, o)
 		if errors.Is(err, s3store.ErrContinuation) {
 			err = header.Invalid("continuation-token", o.Continuation, "The continuation token provided is incorrect")
 		}
@@ -76,20 +82,36 @@ func (x *exchange) list(o s3store.PageOptions, show func(page s3store.Page, most
 	}, nil)
 }
 
-// listToken returns the token to list a prefix with: the one of the resource
-// that the prefix belongs to, or else any, for a listing shows keys of all
-// resources.
-func (x *exchange) listToken(prefix string) guard.Token {
+// listToken returns the token to list a prefix with: the one of the resource that the
+// prefix belongs to, or else any of those whose keys may be there. All of these are
+// claimed, and so is nothing shown under one of them that is stale.
+func (x *exchange) listToken(prefix string) (guard.Token, error) {
 	if len(x.tokens) == 0 { // then none is needed
-		return guard.Token{}
+		return guard.Token{}, nil
 	}
-	resource, _ := x.store.ResourceOf(prefix)
+	owner := x.g.covered(x.target.Bucket, prefix)
+	token, shown := x.tokens[0], []guard.Token(nil)
 	for _, t := range x.tokens {
-		if t.Resource == resource {
-			return t
+		if !x.g.mayShow(x.target.Bucket, prefix, t.Resource) {
+			continue
 		}
+		if len(shown) == 0 || t.Resource == owner {
+			token = t
+		}
+		shown = append(shown, t)
 	}
-	return x.tokens[0]
+	return token, x.store.ClaimAll(x.ctx(), shown)
+}
+
+// mayShow reports whether keys that begin with prefix may belong to a resource.
+func (g *Gateway) mayShow(bucket, prefix, resource string) bool {
+	owner := g.covered(bucket, prefix)
+	if owner == resource || owner == "" && g.config.Untokened != Allow { // whose token wrote them first
+		return true
+	}
+	return slices.ContainsFunc(g.config.Resources, func(r Resource) bool {
+		return r.Bucket == bucket && r.Resource == resource && strings.HasPrefix(r.Prefix, prefix)
+	})
 }
 
 func (x *exchange) objects(infos []minio.ObjectInfo, owner bool) []s3xml.Object {
@@ -130,7 +152,11 @@ func (x *exchange) listUploads() error {
 	if r.KeyMarker == "" {
 		r.UploadIDMarker = "" // S3 takes no notice of one without the other
 	}
-	page, err := x.store.ListUploads(x.ctx(), x.listToken(r.Prefix), s3store.UploadsOptions{
+	token, err := x.listToken(r.Prefix)
+	if err != nil {
+		return err
+	}
+	page, err := x.store.ListUploads(x.ctx(), token, s3store.UploadsOptions{
 		Prefix: r.Prefix, Delimiter: r.Delimiter, KeyMarker: r.KeyMarker, UploadIDMarker: r.UploadIDMarker, Max: max(r.MaxUploads, 1),
 	})
 	if err != nil {
