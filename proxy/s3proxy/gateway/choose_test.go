@@ -39,6 +39,11 @@ func TestBothTokensBehindARebind(t *testing.T) {
 		"tag":          simple(http.MethodPut, "?tagging", "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>", nil),
 		"untag":        simple(http.MethodDelete, "?tagging", "", nil),
 		"create":       simple(http.MethodPost, "?uploads", "", nil),
+		"delete-many": func(t *testing.T, key string) {
+			if errs := deleted(t, p, deleteBody(false, key), both...); errs[key] != "" {
+				t.Error(errs)
+			}
+		},
 		"upload": func(t *testing.T, key string) { // which another proxy has begun
 			id := create(t, fresh, key, invoices)
 			part := upload(t, p, key, id, 1, "B", both...)

@@ -83,11 +83,9 @@ func (x *exchange) deleteOne(o *s3xml.DeleteObject) error {
 	if !fenced {
 		return x.deleteBare(o)
 	}
-	token, err := x.writeToken(o.Key, 0)
-	if err != nil {
-		return err
-	}
-	return x.store.Delete(x.ctx(), token, o.Key, s3store.DeleteOptions{IfMatch: etag.Named(o.ETag)})
+	return x.write(o.Key, 0, func(token guard.Token) error {
+		return x.store.Delete(x.ctx(), token, o.Key, s3store.DeleteOptions{IfMatch: etag.Named(o.ETag)})
+	})
 }
 
 // deleteBare deletes a key that no resource covers.
