@@ -8,9 +8,14 @@ func TestArmed(t *testing.T) {
 	t.Parallel()
 	const set = "SELECT set_config('fence.token', $1, false)"
 	for arms, arm := range map[string]func(s *session){
-		"Query":    func(s *session) { s.query("PREPARE c AS " + set); s.server("CPREPARE", "ZI") },
-		"Parse":    func(s *session) { s.client("P - PREPARE c AS " + set); s.client("S"); s.server("1", "ZI") },
-		"DO":       func(s *session) { s.client("P - DO $$PREPARE c AS " + set + "$$"); s.client("S"); s.server("1", "ZI"); s.Resolved(Pass) },
+		"Query": func(s *session) { s.query("PREPARE c AS " + set); s.server("CPREPARE", "ZI") },
+		"Parse": func(s *session) { s.client("P - PREPARE c AS " + set); s.client("S"); s.server("1", "ZI") },
+		"DO": func(s *session) {
+			s.client("P - DO $$PREPARE c AS " + set + "$$")
+			s.client("S")
+			s.server("1", "ZI")
+			s.Resolved(Pass)
+		},
 		"by name":  func(s *session) { s.client("P c " + set); s.client("S"); s.server("1", "ZI"); s.Resolved(Pass) },
 		"same one": func(s *session) { s.client("P e EXECUTE c(1)"); s.client("P - PREPARE c AS " + set) },
 	} {

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"slices"
-
 	"github.com/fenceproxy/fenceproxy/proxy/pgproxy/gate/statement"
 )
 
@@ -51,7 +49,8 @@ func (b *batch) binds(portal []byte) bool {
 	if len(portal) == 0 {
 		return b.bound
 	}
-	return slices.Contains(b.portals, stringOf(portal))
+	_, bound := b.portals[stringOf(portal)]
+	return bound
 }
 
 // executeFenced decides what goes in front of an Execute.
@@ -118,9 +117,13 @@ func (m *Machine) follow(st statement.Meaning) {
 // forgetNames takes DEALLOCATE and DISCARD, after which a name, or all if that is
 // empty, may be prepared by SQL as something else than what is known of it here.
 func (m *Machine) forgetNames(only string) {
-	for name := range m.statements {
-		if only == "" || only == name {
-			m.statements[name] = statement.Unknown
+	if only != "" {
+		if _, known := m.statements[only]; known {
+			m.statements[only] = statement.Unknown
 		}
+		return
+	}
+	for name := range m.statements {
+		m.statements[name] = statement.Unknown
 	}
 }

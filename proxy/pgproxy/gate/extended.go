@@ -180,7 +180,10 @@ func (m *Machine) bound(portal []byte, st statement.Meaning) {
 		st = alike(m.portals, st)
 	}
 	if m.mistrust {
-		m.batch.portals = append(m.batch.portals, string(portal))
+		if m.batch.portals == nil {
+			m.batch.portals = map[string]struct{}{}
+		}
+		m.batch.portals[string(portal)] = struct{}{}
 	}
 	if was, known := m.portals[string(portal)]; known && was != st || st != statement.Plain {
 		m.portals[strings.Clone(stringOf(portal))] = st

@@ -174,19 +174,19 @@ type touch struct {
 // batch is what has been sent since the last boundary.
 type batch struct {
 	began    bool
-	at       place    // in which its next statement will run
-	sure     bool     // at was right at its start
-	checked  bool     // the transaction in which its statements run was checked
-	touched  bool     // the token may have changed in it
-	settles  bool     // what comes behind it must wait
-	bound    bool     // the unnamed portal was bound in it
-	portals  []string // and these; kept only while portals are mistrusted
-	executed bool     // an Execute was sent in it
-	resets   bool     // how texts are read may have changed in it
-	recodes  bool     // client_encoding may have
-	leaves   bool     // Leave was sent in it
-	wrapped  bool     // its block was begun by the proxy
-	doubt    bool     // it is not known where its next statement will run
+	at       place               // in which its next statement will run
+	sure     bool                // at was right at its start
+	checked  bool                // the transaction in which its statements run was checked
+	touched  bool                // the token may have changed in it
+	settles  bool                // what comes behind it must wait
+	bound    bool                // the unnamed portal was bound in it
+	portals  map[string]struct{} // and these; kept only while portals are mistrusted
+	executed bool                // an Execute was sent in it
+	resets   bool                // how texts are read may have changed in it
+	recodes  bool                // client_encoding may have
+	leaves   bool                // Leave was sent in it
+	wrapped  bool                // its block was begun by the proxy
+	doubt    bool                // it is not known where its next statement will run
 }
 
 // New returns the machine of a session of which the server has not said yet

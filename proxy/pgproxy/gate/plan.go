@@ -33,8 +33,10 @@ type plan struct {
 	readOnly       bool // it may make a transaction read-only
 	// refusal says why it cannot be fenced, if it cannot.
 	refusal string
-	// executes are the names that are run by EXECUTE.
+	// executes are the names that are run by EXECUTE; of those that could not be read
+	// there is one.
 	executes []string
+	unread   bool
 }
 
 // planQuery reads the statements of a Query that finds the session in place, and
@@ -113,8 +115,9 @@ func (p *plan) note(st statement.Meaning) {
 		p.keeps, p.keepsByDefault = p.keeps || st.Modes, p.keepsByDefault || !st.Modes
 	}
 	p.tame = p.tame && (st.Tame || st.Class == statement.Procedure || st.Class == statement.Free)
-	if st.Executes != "" {
+	if st.Executes != "" && !(p.unread && st.Executes == statement.UnreadName) {
 		p.executes = append(p.executes, st.Executes)
+		p.unread = p.unread || st.Executes == statement.UnreadName
 	}
 	p.forget(st)
 }

@@ -66,6 +66,8 @@ func (m *Machine) vet(p *plan, text string) Do {
 		return Flush // a failure would have the server skip this
 	case !b.began && m.replies.boundaries > 0 && (!statement.ASCII(text) || backslash(text)):
 		return Wait // what is under way may change how this is read
+	case !b.began && m.replies.boundaries > 0 && len(p.executes) > manyNames:
+		return Wait // each would be looked for among the changes that are under way
 	case b.wrapped, b.at == idle && (b.executed || b.began && p.procedure):
 		// Behind an Execute, PostgreSQL 18 leaves a block open at the end of a
 		// Query that did not begin one, and commits it at the next Sync.
@@ -95,6 +97,9 @@ func (m *Machine) vet(p *plan, text string) Do {
 	}
 	return Forward
 }
+
+// manyNames is how many names a Query may run that are looked for one by one.
+const manyNames = 16
 
 // judge decides what goes around a Query.
 func (m *Machine) judge(p plan) Verdict {

@@ -20,18 +20,22 @@ func configures(text string) bool {
 	if contains(text, escapedName) {
 		return true
 	}
+	s := search(text, setConfig)
 	for range maxSettings {
-		at := index(text, setConfig)
+		at := s.next()
 		if at < 0 {
 			return false
 		}
-		text = text[at+len(setConfig):]
-		if !harmless(text) {
+		arguments := text[at+len(setConfig):]
+		if !harmless(arguments[:min(len(arguments), maxArguments)]) {
 			return true
 		}
 	}
 	return true
 }
+
+// maxArguments is how far the arguments of such a call are read.
+const maxArguments = 1 << 10
 
 // harmless reports whether the arguments of a set_config begin with the name of
 // another setting as a plain literal.
@@ -80,14 +84,11 @@ func namesToken(text string) bool {
 // to come.
 func thawsNow(text string) bool {
 	const before = "default_"
-	for {
-		at := index(text, thaw)
-		if at < 0 {
-			return false
-		}
+	s := search(text, thaw)
+	for at := s.next(); at >= 0; at = s.next() {
 		if start := at - len(before); start < 0 || !strings.EqualFold(text[start:at], before) {
 			return true
 		}
-		text = text[at+len(thaw):]
 	}
+	return false
 }

@@ -93,26 +93,47 @@ func mentions(text string, parts ...string) bool {
 }
 
 // contains looks for part, in lower case, in any case.
-func contains(text, part string) bool { return index(text, part) >= 0 }
-
-// index is where part is. It goes from one place of its first letter to the next,
-// since texts may be long.
-func index(text, part string) int {
-	lower, upper := indexFrom(text, part[0], part), indexFrom(text, part[0]-('a'-'A'), part)
-	if lower < 0 || upper >= 0 && upper < lower {
-		return upper
-	}
-	return lower
+func contains(text, part string) bool {
+	s := search(text, part)
+	return s.next() >= 0
 }
 
-func indexFrom(text string, first byte, part string) int {
-	for at := 0; ; at++ {
-		i := strings.IndexByte(text[at:], first)
-		if i < 0 || len(text)-at-i < len(part) {
+// searched is a text that is searched for a part, which is in lower case, in any
+// case. It goes from one place of the part's first letter to the next, since texts
+// may be long, and for the same reason looks at each byte once for either case of
+// that letter, however often the part is there.
+type searched struct {
+	text, part   string
+	lower, upper int // where the first letter is next, in each case
+}
+
+func search(text, part string) searched {
+	s := searched{text: text, part: part}
+	s.lower, s.upper = s.from(0, part[0]), s.from(0, part[0]-('a'-'A'))
+	return s
+}
+
+// from is where a letter is from at on, or the end of the text.
+func (s *searched) from(at int, letter byte) int {
+	if i := strings.IndexByte(s.text[at:], letter); i >= 0 {
+		return at + i
+	}
+	return len(s.text)
+}
+
+// next is where the part is next, -1 if it is nowhere any more.
+func (s *searched) next() int {
+	for {
+		at := min(s.lower, s.upper)
+		if len(s.text)-at < len(s.part) {
 			return -1
 		}
-		at += i
-		if strings.EqualFold(text[at:at+len(part)], part) {
+		if at == s.lower {
+			s.lower = s.from(at+1, s.part[0])
+		} else {
+			s.upper = s.from(at+1, s.part[0]-('a'-'A'))
+		}
+		if strings.EqualFold(s.text[at:at+len(s.part)], s.part) {
 			return at
 		}
 	}
