@@ -183,7 +183,8 @@ END $$;
 -- Once per grant and store: raises the mark to TOKEN, before its holder reads or writes anything. Waits at most WAIT for
 -- the transactions whose admission it ends; then ends their sessions if EVICT, which may take up to 2 s more, and fails
 -- with 55P03 and names them otherwise, or if that does not help.
--- Returns the ticket with which a check is one comparison. A token already claimed is claimed again at no cost.
+-- Returns the ticket with which a check is one comparison. A token already claimed is claimed again at no cost, or where there
+-- is a synchronous standby at that of a record in the log.
 CREATE OR REPLACE FUNCTION fence.claim(
   token text, wait interval DEFAULT '10s', evict boolean DEFAULT false, OUT seq oid, OUT epoch bigint
 ) LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -240,6 +241,11 @@ BEGIN
     END IF;
   END IF;
 
+  IF coalesce(settled, false) AND current_setting('synchronous_standby_names') <> '' THEN
+    -- Whoever claimed it first may have given up while its COMMIT waited for a standby, which leaves it committed here alone: a
+    -- transaction that writes waits for all that came before it.
+    PERFORM pg_logical_emit_message(true, 'fence', '');
+  END IF;
   -- A claim is durable whatever the session's default (a SET clause of this function would end before the commit).
   IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
     PERFORM set_config('synchronous_commit', 'on', true);

@@ -116,3 +116,38 @@ func TestEvictedWriteIsAllOrNothing(t *testing.T) {
 		}
 	})
 }
+
+// A bug that was here: a claim whose COMMIT was given up while it waited for a
+// synchronous standby was made again without one (I1, I6).
+func TestClaimAgainWaitsForStandby(t *testing.T) {
+	t.Parallel()
+	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
+		t.Parallel()
+		d := install(t, testenv.StartPostgres(t, testenv.PostgresConfig{Major: s.Major()}))
+		admin, other, again := d.open(t), d.open(t), d.open(t)
+		token := resource("r").writer(33)
+		first := claim(t, admin, token)
+		before := query[string](t, admin, "select pg_current_wal_insert_lsn()::text")
+		if got := claim(t, admin, token); got != first || !query[bool](t, admin, "select pg_current_wal_insert_lsn() - $1::text::pg_lsn < 1000", before) {
+			t.Errorf("without a standby: %v, want %v", got, first)
+		}
+		exec(t, admin, "alter system set synchronous_standby_names = 'nobody'")
+		exec(t, admin, "select pg_reload_conf()")
+		waiting := func(n int) {
+			t.Helper()
+			d.until(t, fmt.Sprintf("select count(*) = %d from pg_stat_activity where wait_event = 'SyncRep'", n))
+		}
+		// The checkpointer tells the others of it, when it has seen it.
+		write := start(t, other, "do $$ begin for i in 1..3000 loop perform pg_logical_emit_message(true, '', ''), pg_sleep(0.001); commit; end loop; end $$")
+		waiting(1)
+		claimed := start(t, again, "select fence.claim($1)", token)
+		waiting(2)
+		exec(t, admin, "alter system reset synchronous_standby_names")
+		exec(t, admin, "select pg_reload_conf()")
+		for _, c := range []*call{write, claimed} {
+			if err := c.end(t); err != nil {
+				t.Error(describe(err))
+			}
+		}
+	})
+}

@@ -14,8 +14,9 @@ import (
 
 // Claim raises the mark of the token's resource to token: once it has
 // returned, no write under an older token is ever applied (I1). Call it right
-// after the lock was granted, before anything is read; it is durable, and a
-// token already claimed is claimed again at no cost.
+// after the lock was granted, before anything is read; it is durable, on a
+// synchronous standby too, and a token already claimed is claimed again at no
+// cost but that of waiting for such a standby.
 //
 // It waits for the transactions of older holders, at most Config.ClaimWait;
 // then it ends their sessions if Config.Evict, otherwise it fails with a

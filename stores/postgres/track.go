@@ -42,6 +42,9 @@ func (s *Store) settle(ctx context.Context, x xact, lost error) error {
 		case status == "aborted":
 			return guard.WithOutcome(fmt.Errorf("the transaction was rolled back: %w", lost), guard.NotApplied)
 		case status == "committed" && now.checkpoint == x.checkpoint:
+			if s.replicated(ctx) != nil {
+				return lost
+			}
 			return nil
 		case status != "in progress":
 			return guard.WithOutcome(fmt.Errorf("%w: there was a checkpoint, perhaps after a crash: %w", errUnsettled, lost), guard.Unknown)
@@ -65,4 +68,31 @@ func (s *Store) xactStatus(ctx context.Context, id string) (status string, now x
 		return nil
 	})
 	return status, now, err
+}
+
+// replicatedSQL commits something, if there are synchronous standbys. What the
+// session would wait for by itself may be less than what the transaction was to
+// wait for.
+const replicatedSQL = `select case when pg_catalog.current_setting('synchronous_commit') operator(pg_catalog.<>) 'remote_apply'
+	then pg_catalog.set_config('synchronous_commit', 'on', true) end;
+	select pg_catalog.pg_logical_emit_message(true, 'fence', '') where pg_catalog.current_setting('synchronous_standby_names') operator(pg_catalog.<>) '';commit`
+
+// replicated returns when the synchronous standbys have what was committed here:
+// a COMMIT that is given up while it waits for them is there all the same. No
+// timeout may end this wait, too: the server would say COMMIT and a warning.
+func (s *Store) replicated(ctx context.Context) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	pg := conn.Conn().PgConn()
+	tag, err := simple(ctx, pg, "begin read write;"+noTimeouts("statement_timeout", "transaction_timeout")+replicatedSQL, nil)
+	if err == nil && tag != commitTag {
+		err = unexpectedTagError(tag)
+	}
+	if err != nil {
+		(&work{conn: conn.Conn()}).rollback(ctx)
+	}
+	return err
 }
