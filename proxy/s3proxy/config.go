@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -251,13 +253,31 @@ func (c *Config) validateResources() error {
 	return nil
 }
 
+// same reports whether it is the same store, and reached in the same way, as far as can be
+// told.
+func (u *Upstream) same(other *Upstream) bool {
+	a, b := *u, *other
+	a.TLS, b.TLS = nil, nil
+	return a == b && sameTLS(u.TLS, other.TLS)
+}
+
+func sameTLS(a, b *tls.Config) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	roots := a.RootCAs.Equal(b.RootCAs)
+	a, b = a.Clone(), b.Clone()
+	a.RootCAs, b.RootCAs = nil, nil // they are read anew by each reload
+	return roots && reflect.DeepEqual(a, b)
+}
+
 // gateway is the configuration as package gateway takes it.
-func (c *Config) gateway() gateway.Config {
+func (c *Config) gateway(to *http.Transport) gateway.Config {
 	at, _ := url.Parse(c.Upstream.Endpoint) // it is valid
 	g := gateway.Config{
 		Upstream: gateway.Upstream{
 			Host: at.Host, Secure: at.Scheme == "https", Region: c.Upstream.Region,
-			AccessKey: c.Upstream.AccessKey, SecretKey: c.Upstream.SecretKey, Transport: newTransport(c.Upstream.TLS, c.Upstream.ResponseTimeout),
+			AccessKey: c.Upstream.AccessKey, SecretKey: c.Upstream.SecretKey, Transport: to,
 		},
 		Untokened: gateway.Policy(c.Untokened), Legacy: c.Legacy, MaxBodyTime: c.MaxBodyTime,
 		Domains: slices.Clone(c.Domains), Metrics: &c.Metrics.gateway, Log: c.Logger,

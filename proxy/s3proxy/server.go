@@ -47,8 +47,9 @@ type Server struct {
 type settings struct {
 	Config
 
-	tls     *tls.Config // nil: none
-	gateway *gateway.Gateway
+	tls       *tls.Config     // nil: none
+	transport *http.Transport // to the store
+	gateway   *gateway.Gateway
 }
 
 // serving is a call of Serve.
@@ -81,7 +82,12 @@ func newSettings(c Config, was *settings) (*settings, error) {
 	if was != nil {
 		open = was.gateway.Successor
 	}
-	if set.gateway, err = open(c.gateway()); err != nil {
+	if was != nil && c.Upstream.same(&was.Upstream) {
+		set.transport = was.transport
+	} else {
+		set.transport = newTransport(c.Upstream.TLS, c.Upstream.ResponseTimeout)
+	}
+	if set.gateway, err = open(c.gateway(set.transport)); err != nil {
 		return nil, fmt.Errorf("s3proxy: %w", err)
 	}
 	if c.TLS != nil {
@@ -95,7 +101,8 @@ func newSettings(c Config, was *settings) (*settings, error) {
 // Reload makes c the configuration of requests, and its TLS that of connections,
 // that begin from now on; those that have begun keep theirs. HeaderTimeout and
 // IdleTimeout must be the same; Logger and Metrics stay what they were. With an
-// error nothing has changed.
+// error nothing has changed. What is remembered of a bucket, and what its clients have seen
+// in it, is kept if c says the same of it and of the store.
 //
 // Where c fences what was not, no more is written there without a token, and what is being
 // written is waited for, 30 s at most; then it is cut. Until then the old configuration
@@ -114,7 +121,7 @@ func (s *Server) Reload(c Config) error {
 	}
 	s.cover(set.gateway.Cover())
 	s.config.Store(set)
-	was.gateway.Retire()
+	was.gateway.Yield(set.gateway)
 	return nil
 }
 

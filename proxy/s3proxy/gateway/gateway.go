@@ -8,14 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/minio/minio-go/v7"
-
-	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/attempt"
-	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/bypass"
-	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/gateway/internal/etag"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/upstream"
@@ -85,64 +79,34 @@ type Gateway struct {
 	clients  map[string]*Client
 	verifier *sigv4.Verifier
 	handlers map[operation.Name]func(*exchange) error
-	store    *upstream.Upstream
-	core     minio.Core // of store
 	stores   stores
 	parser   *operation.Parser
 	buffers  sync.Pool // of bufferSize
 	patience time.Duration
-	repeats  attempt.Memory
-	parts    etag.Memory
-	gate     *bypass.Gate // of writes that are forwarded; also of the gateways before
 
-	serving sync.RWMutex // read-locked by each request
-	retired atomic.Bool
+	*way
+	*heritage
 }
 
 // New returns a gateway for c. It asks nothing of the store yet.
 func New(c Config) (*Gateway, error) {
-	g := &Gateway{gate: new(bypass.Gate), config: c, log: c.Log, metrics: c.Metrics, patience: defaultPatience, clients: make(map[string]*Client, len(c.Clients)), handlers: handlers()}
+	to, err := upstream.New(c.Upstream, upstream.Metrics{Claims: c.Metrics.Claims, Seconds: c.Metrics.UpstreamSeconds})
+	if err != nil {
+		return nil, err
+	}
+	return newGateway(c, &way{store: to, core: to.Core}, new(heritage)), nil
+}
+
+func newGateway(c Config, w *way, h *heritage) *Gateway {
+	g := &Gateway{config: c, log: c.Log, metrics: c.Metrics, patience: defaultPatience, clients: make(map[string]*Client, len(c.Clients)), handlers: handlers(), way: w, heritage: h}
 	for i := range c.Clients {
 		g.clients[c.Clients[i].AccessKey] = &c.Clients[i]
 	}
 	g.verifier = sigv4.New(sigv4.Config{Region: c.Upstream.Region, Secret: g.secret})
-	var err error
-	g.store, err = upstream.New(c.Upstream, upstream.Metrics{Claims: c.Metrics.Claims, Seconds: c.Metrics.UpstreamSeconds})
-	if err != nil {
-		return nil, err
-	}
-	g.core = g.store.Core
-	g.stores.open = g.openStore
+	g.stores = stores{pool: &w.pool, rules: rulesOf(&c), open: g.openStore}
 	g.parser = operation.NewParser(c.Domains)
 	g.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
-	return g, nil
-}
-
-// Successor returns the gateway for c that serves when g does not any more. What g still
-// forwards then they know of both: see Cover.
-func (g *Gateway) Successor(c Config) (*Gateway, error) {
-	next, err := New(c)
-	if err != nil {
-		return nil, err
-	}
-	next.gate = g.gate
-	return next, nil
-}
-
-// Write is one that is forwarded.
-type Write = bypass.Write
-
-// Cover sees to it that the gateways before forward no write any more that g would not,
-// and returns those that are under way: g is to serve when they are over. A write without
-// a token would overwrite what holders have written since (I1).
-func (g *Gateway) Cover() []*Write {
-	return g.gate.Shut(func(bucket, key string) bool {
-		if key == "" {
-			return g.config.Untokened != Allow || g.touches(bucket)
-		}
-		fenced, err := g.fenced(bucket, key)
-		return fenced || err != nil
-	})
+	return g
 }
 
 func (g *Gateway) secret(accessKey string) (string, bool) {
@@ -161,34 +125,8 @@ func (g *Gateway) uploadKey() []byte {
 	return mac.Sum(nil)
 }
 
-// Retire closes the idle connections to the store when the last request that
-// the gateway is serving has ended. It gets no more.
-func (g *Gateway) Retire() {
-	g.retired.Store(true)
-	g.restRetired()
-}
-
-// Rest closes the connections to the store that nobody uses.
-func (g *Gateway) Rest() { g.store.Rest() }
-
 // Probe asks the store for anything, and returns nil if it answers.
 func (g *Gateway) Probe(ctx context.Context) error { return g.store.Probe(ctx) }
-
-func (g *Gateway) left() {
-	g.serving.RUnlock()
-	if g.retired.Load() {
-		g.restRetired()
-	}
-}
-
-// restRetired is Rest if no request is being served: net/http fails one whose
-// connection is closed just before its answer is handed on.
-func (g *Gateway) restRetired() {
-	if g.serving.TryLock() { // it never waits, and so nobody waits for it
-		defer g.serving.Unlock()
-		g.Rest()
-	}
-}
 
 // covered returns the resource that a key belongs to by the configuration; ""
 // if none.
