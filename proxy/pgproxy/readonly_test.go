@@ -148,3 +148,49 @@ func explained(t *testing.T, name string, err error, detail, hint string) {
 		t.Errorf("%s: detail %q, hint %q", name, pgErr.Detail, pgErr.Hint)
 	}
 }
+
+// TestReadWriteInOneMessage: a client that makes a transaction read-write, which is
+// read-only by default, has it so; and where that would be too late behind the check,
+// since the rest of the message follows at once, hears what to do instead (I7).
+func TestReadWriteInOneMessage(t *testing.T) {
+	t.Parallel()
+	readOnly, insert := query("SET default_transaction_read_only = on"), "INSERT INTO t VALUES (7, 'a')"
+	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
+		t.Parallel()
+		sc := newScene(t, s, Config{})
+		token := sc.token(1).String()
+		sc.same(sc.addr, token, [][]step{
+			{query("BEGIN READ WRITE; " + insert), query("COMMIT")},
+			{query("BEGIN READ WRITE; " + insert + "; COMMIT")},
+			{query("START TRANSACTION READ ONLY; SELECT 1"), query(insert), query("ROLLBACK")},
+			{query("BEGIN"), query("SET TRANSACTION READ WRITE; " + insert), query("COMMIT")},
+			{readOnly, query(insert), query("BEGIN; SELECT 1"), query("SET TRANSACTION READ WRITE; " + insert), query("COMMIT")},
+			{readOnly, query("BEGIN READ WRITE"), query(insert), query("COMMIT")},
+			{readOnly, query("BEGIN READ WRITE; SET LOCAL work_mem = '1MB'"), query(insert), query("COMMIT")},
+			{readOnly, query("BEGIN READ WRITE, ISOLATION LEVEL REPEATABLE READ; LOCK TABLE t"), query(insert), query("COMMIT")},
+			{readOnly, series("BEGIN READ WRITE", insert, "COMMIT"), series("BEGIN", "SET TRANSACTION READ WRITE", insert, "ROLLBACK")},
+			{readOnly, query("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE; SELECT 1"), query(insert)},
+		})
+		for _, c := range []struct {
+			steps []step
+			says  string
+		}{
+			{[]step{readOnly, query("BEGIN READ WRITE; " + insert)}, "SET Z:I / E:TK007 Z:I /"},
+			{[]step{readOnly, query("BEGIN READ WRITE; " + insert + "; COMMIT")}, "SET Z:I / E:TK007 Z:I /"},
+			{[]step{readOnly, query("START TRANSACTION READ WRITE; LOCK TABLE t")}, "SET Z:I / E:TK007 Z:I /"},
+			{[]step{readOnly, query("BEGIN"), query("SET TRANSACTION READ WRITE; " + insert)}, "SET Z:I / BEGIN Z:T / E:TK007 Z:E /"},
+			{[]step{query("BEGIN READ ONLY"), query("SET TRANSACTION READ WRITE; " + insert)}, "BEGIN Z:T / E:TK007 Z:E /"},
+			{[]step{query("BEGIN READ ONLY; SET TRANSACTION READ WRITE; " + insert)}, "E:TK007 Z:I /"},
+			{[]step{readOnly, query("SET transaction_read_only = off; " + insert)}, "SET Z:I / E:TK007 Z:I /"},
+		} {
+			conn := sc.raw(sc.via(token))
+			if got := conn.play(t, c.steps...); got != c.says {
+				t.Errorf("%q: %s, want %s", c.steps, got, c.says)
+			}
+			conn.conn.Close()
+		}
+		if n := sc.count(); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}

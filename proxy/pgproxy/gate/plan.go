@@ -12,6 +12,7 @@ type plan struct {
 	ends       bool   // it makes the work of a transaction last
 	begins     bool   // it begins a block
 	modes      bool   // that must come before any snapshot
+	lifts      bool   // and those that make a transaction read-write, if it is not
 	closes     bool   // a transaction ends in it that needs the fence
 	open       bool   // a block is open behind it, if nothing fails
 	fresh      bool   // and it was begun behind everything that needs the fence
@@ -109,6 +110,7 @@ func (p *plan) note(st statement.Meaning) {
 	p.touches, p.armed = p.touches || touches, p.armed || st.Arms
 	p.settles = p.settles || st.Settles || touches
 	p.modes = p.modes || st.Modes
+	p.lifts = p.lifts || st.Lifts
 	p.holds = p.holds || st.Holds
 	p.readOnly = p.readOnly || st.ReadOnly
 	if st.Keeps {
@@ -139,8 +141,9 @@ const (
 	refusalChain     = "TK007 fence: COMMIT AND CHAIN cannot be fenced\nSend COMMIT and BEGIN instead."
 	refusalBehindEnd = "TK007 fence: a statement behind the end of a transaction in the same message cannot be fenced\nSend it in a message of its own."
 	refusalCrowded   = "TK007 fence: too many statements that begin or end transactions, or change the session, are prepared in one batch\nSend Sync after each thousand of them."
-	refusalTouches   = "TK007 fence: fence.token is changed in one message with other statements\nChange it in a message of its own, outside of a transaction."
+	refusalTouches   = "TK007 fence: fence.token or transaction_read_only is changed in one message with other statements\nChange it in a message of its own, outside of a transaction."
 	refusalModes     = "TK007 fence: BEGIN or SET TRANSACTION with an isolation level cannot be fenced in one message with other statements\nSend it in a message of its own."
+	refusalLifts     = "TK007 fence: BEGIN or SET TRANSACTION with READ WRITE, where the default is read-only, cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalRevive    = "TK007 fence: ROLLBACK TO in a failed transaction cannot be fenced in one message with other statements\nSend it in a message of its own."
 	refusalApart     = "TK007 fence: this statement commits before it is done, so it cannot be fenced\nRun it on a connection without a token where that may write, or on the server itself."
 	refusalDoubt     = "TK007 fence: after an error it is not known what this prepared statement is\nPrepare it again."

@@ -76,6 +76,8 @@ func (m *Machine) vet(p *plan, text string) Do {
 		p.refusal = refusalDoubt
 	case m.unsafe && !statement.ASCII(text):
 		p.refusal = refusalEncoding
+	case m.liftsLate(p):
+		p.refusal = refusalLifts
 	case b.resets && !m.legible(p, text):
 		p.refusal = refusalIllegible
 	default:

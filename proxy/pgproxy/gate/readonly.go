@@ -29,6 +29,19 @@ func (m *Machine) explain(body []byte) AnswerDo {
 	return Explain
 }
 
+// liftsLate reports whether a Query makes a transaction read-write, which is
+// read-only up to there, behind what goes in front of it and takes a snapshot. The
+// server would refuse that, though not without the proxy.
+func (m *Machine) liftsLate(p *plan) bool {
+	switch {
+	case !p.lifts || !p.work || p.statements == 1 || m.batch.at == failed:
+		return false
+	case m.batch.at == block && m.entered, p.locks && (p.keeps || m.locksFirst()):
+		return false // nothing goes in front of it
+	}
+	return m.readOnlyByDefault || p.readOnly || m.batch.at == block && m.readOnly
+}
+
 // declare takes a statement of the extended protocol that may make the block
 // read-only.
 func (m *Machine) declare(st statement.Meaning) {

@@ -45,6 +45,9 @@ type Meaning struct {
 	Class Class
 	// Modes: a BEGIN or SET that must come before any snapshot.
 	Modes bool
+	// Lifts: a BEGIN or SET that makes a transaction read-write, which must come before
+	// any snapshot if it is not.
+	Lifts bool
 	// Touches: it may change the token, or that its transaction is read-only.
 	Touches bool
 	// Arms: it may prepare by SQL what touches.
@@ -93,6 +96,7 @@ func Of(s *sqltext.Statement) Meaning {
 	case "BEGIN", "START":
 		if s.BeginsTransaction() {
 			out.Class, out.Modes, out.Settles = Begin, hasModes(s.Text), true
+			out.Lifts = significant(s.Text).has("WRITE", 0)
 		}
 	case "COMMIT", "END", "ABORT", "ROLLBACK", "PREPARE":
 		out.Class, out.Settles = classifyEnd(s), true
@@ -101,6 +105,7 @@ func Of(s *sqltext.Statement) Meaning {
 		out.Class = Free
 	case "SET", "RESET":
 		out = Meaning{Class: Free, Touches: s.Words("RESET", "ALL") || setsToken(s.Text), Modes: setsModes(s), Settles: true}
+		out.Lifts = setsTransaction(s) && significant(s.Text).has("WRITE", 0)
 		out.Recodes = s.Words("RESET", "ALL") || mentions(s.Text, "encoding", "names", escapedName)
 	case "DISCARD":
 		out = Meaning{Class: Free, Touches: s.Words("DISCARD", "ALL"), Settles: true}

@@ -52,7 +52,7 @@ func (w words) chains() bool {
 }
 
 // hasModes reports whether a BEGIN says more than READ WRITE or READ ONLY: such
-// a one fails behind a snapshot.
+// a one fails behind a snapshot, whatever the transaction is.
 func hasModes(text string) bool {
 	w := significant(text)
 	return w.has("ISOLATION", 0) || w.has("DEFERRABLE", 0)
@@ -67,10 +67,15 @@ func setsModes(s *sqltext.Statement) bool {
 	switch {
 	case w.has("TRANSACTION_ISOLATION", 3), w.has("TRANSACTION_DEFERRABLE", 3):
 		return true
-	case w.has("TRANSACTION", 3):
+	case setsTransaction(s):
 		return w.has("ISOLATION", 0) || w.has("DEFERRABLE", 0) || w.has("SNAPSHOT", 0)
 	}
 	return false
+}
+
+// setsTransaction reports SET TRANSACTION, also with LOCAL or SESSION.
+func setsTransaction(s *sqltext.Statement) bool {
+	return s.Verb() == "SET" && significant(s.Text).has("TRANSACTION", 3)
 }
 
 // KeepsSnapshot reports whether a text names an isolation level at which a block
