@@ -184,7 +184,7 @@ END $$;
 -- the transactions whose admission it ends; then ends their sessions if EVICT, which may take up to 2 s more, and fails
 -- with 55P03 and names them otherwise, or if that does not help.
 -- Returns the ticket with which a check is one comparison. A token already claimed is claimed again at no cost, or where there
--- is a synchronous standby at that of a record in the log.
+-- is a synchronous standby at that of a record in the log; with EVICT that ends who has begun under an older one meanwhile.
 CREATE OR REPLACE FUNCTION fence.claim(
   token text, wait interval DEFAULT '10s', evict boolean DEFAULT false, OUT seq oid, OUT epoch bigint
 ) LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -222,7 +222,10 @@ BEGIN
     PERFORM fence.lock_claims(t.resource, t.number, wait, evict, until);
   END LOOP;
 
-  IF NOT coalesce(settled, false) THEN
+  IF coalesce(settled, false) AND evict THEN
+    -- Who began under an older token since that was claimed can no longer commit either (I4).
+    PERFORM fence.evict(t.resource, 0);
+  ELSIF NOT coalesce(settled, false) THEN
     IF m.id IS NULL THEN
       INSERT INTO fence.marks (resource) VALUES (t.resource) RETURNING * INTO m;
     END IF;

@@ -263,3 +263,34 @@ func TestClaimIsDurable(t *testing.T) {
 		t.Errorf("after the crash: %v", err)
 	}
 }
+
+// I4: an old holder that begins after the claim, and pauses with a row lock,
+// does not block a new holder that claims again with Evict.
+func TestLateStarterIsEvicted(t *testing.T) {
+	t.Parallel()
+	testenv.EachPostgres(t, func(t *testing.T, s *testenv.PostgresServer) {
+		t.Parallel()
+		e := newEnv(t, s, Config{})
+		next := newStore(t, openPool(t, e.url, nil), Config{Evict: true, ClaimWait: 100 * time.Millisecond})
+		mustClaim(t, e.store, writer(33))
+		mustClaim(t, next, writer(34))
+		locked, paused, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- e.store.InTx(context.Background(), writer(33), func(ctx context.Context, tx pgx.Tx) error {
+				err := update(1)(ctx, tx)
+				close(locked)
+				<-paused
+				return err
+			})
+		}()
+		<-locked
+		mustClaim(t, next, writer(34))
+		if err := next.InTx(t.Context(), writer(34), update(1)); err != nil {
+			t.Errorf("the new holder: %v", err)
+		}
+		close(paused)
+		if err := <-ended; err == nil || guard.OutcomeOf(err) == guard.Applied {
+			t.Errorf("the old holder: %v", err)
+		}
+	})
+}

@@ -20,7 +20,8 @@ type Config struct {
 	ClaimWait time.Duration
 	// Evict makes a claim end the sessions of older holders that are still
 	// there after ClaimWait, and of those that merely idle in a transaction
-	// with row locks. It needs the eviction grant of the migrations. Defaults
+	// with row locks; a further Claim ends those that have begun under an older
+	// token since. It needs the eviction grant of the migrations. Defaults
 	// to false: such a claim fails with a *BlockedError.
 	Evict bool
 	// Lean leaves out what goes with BEGIN: about a tenth faster, but tables
