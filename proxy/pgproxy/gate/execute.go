@@ -40,6 +40,7 @@ func (m *Machine) execute(body []byte) Verdict {
 	}
 	b.settles, b.resets, b.recodes = b.settles || st.Settles || touches, b.resets || st.Class != statement.Begin, b.recodes || st.Recodes
 	m.before(v.Before, false)
+	m.prepared = m.prepared && !st.ForgetsAll // behind what goes in front
 	m.extendedThat(wrap)
 	return v
 }
@@ -108,9 +109,6 @@ func (m *Machine) follow(st statement.Meaning) {
 	}
 	if st.Forgets {
 		m.forgetNames(st.Drops)
-	}
-	if st.ForgetsAll {
-		m.prepared = false
 	}
 }
 

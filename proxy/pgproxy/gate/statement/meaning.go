@@ -85,8 +85,8 @@ type Meaning struct {
 
 // What most statements are, and those are that may be anything.
 var (
-	Plain   = Meaning{Class: Work, Steady: true, Tame: true} //nolint:gochecknoglobals // never written to
-	Unknown = Meaning{Class: Doubtful, Settles: true}        //nolint:gochecknoglobals // never written to
+	Plain   = Meaning{Class: Work, Steady: true, Tame: true}            //nolint:gochecknoglobals // never written to
+	Unknown = Meaning{Class: Doubtful, Settles: true, ForgetsAll: true} //nolint:gochecknoglobals // never written to
 )
 
 // Of reads a statement.
