@@ -76,15 +76,17 @@ BEGIN
   IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
     RAISE EXCEPTION 'fence: fence.evict() needs READ COMMITTED' USING ERRCODE = 'TK007';
   END IF;
-  -- List first, then read the mark: while it is below BELOW, nobody on the list can have come with BELOW or more.
+  -- List first, then read the mark: while it is below BELOW, nobody on the list can have come with BELOW or more, but for a
+  -- claim that has not ended: it may be newer, and if it is at work it ends by itself.
   FOR held IN
+    WITH claims AS MATERIALIZED (SELECT h.pid FROM fence.holders(evict.resource) h WHERE h.claiming AND NOT h.evictable AND h.pid IS NOT NULL)
     SELECT l.pid, l.locktype, l.objid::bigint AS presence
       FROM fence.marks k
       JOIN pg_locks l ON l.granted AND l.pid <> pg_backend_pid()
        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
        AND (l.locktype = 'relation' AND l.relation = fence.sequence_of(k.id) AND l.mode = 'RowExclusiveLock'
          OR l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = fence.sequence_of(k.id)::oid AND l.mode = 'ShareLock')
-     WHERE k.resource = evict.resource
+     WHERE k.resource = evict.resource AND l.pid NOT IN (SELECT c.pid FROM claims c)
      ORDER BY l.pid
   LOOP
     SELECT * INTO m FROM fence.marks k WHERE k.resource = evict.resource;

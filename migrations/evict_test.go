@@ -213,6 +213,30 @@ func TestEvictBelow(t *testing.T) {
 	})
 }
 
+// A bug that was here: an older claim with evict ended a newer one that was at
+// work between its setval and its COMMIT, and went ahead (I3).
+func TestEvictionSparesClaimsAtWork(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *database) {
+		s := d.cast(t)
+		gate, newest := d.open(t), s.app(t)
+		const key = 77
+		exec(t, gate, "select pg_advisory_lock($1)", key)
+		newer := start(t, newest, fmt.Sprintf("begin; select fence.claim('%s'); select pg_advisory_xact_lock(%d); commit", s.r.writer(35), key))
+		d.blocked(t, newest)
+		mustBe(t, start(t, s.old, "select fence.claim($1, '0', true)", s.r.writer(34)).end(t), "55P03", "the older claim")
+		mustBe(t, start(t, d.open(t), "select fence.adopt($1, 'j', '0', true)", string(s.r)).end(t), "55P03", "an adoption")
+		if got := evicted(t, s.next, s.r, int64(99)); len(got) != 0 {
+			t.Errorf("evicted %v", got)
+		}
+		exec(t, gate, "select pg_advisory_unlock($1)", key)
+		if err := newer.end(t); err != nil {
+			t.Errorf("the newer claim: %v", describe(err))
+		}
+		fails(t, s.old, "TK001", "select fence.claim($1, '0', true)", s.r.writer(34))
+	})
+}
+
 // Two resources, and two databases, whose sessions must not be taken for each
 // other's.
 func TestEvictionKeepsToItsResource(t *testing.T) {
