@@ -3,7 +3,7 @@ SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 DROP FUNCTION IF EXISTS fence.check(text), fence.check(), fence.ticket(text), fence.selftest(), fence.verify_all(text, timestamptz),
-  fence.verify(text, timestamptz), fence.tokens(text), fence.no_token();
+  fence.verify(text, timestamptz), fence.began_under(oid, bigint), fence.tokens(text), fence.no_token();
 DROP SEQUENCE IF EXISTS fence.selftest_seq;
 DO $$
 BEGIN

@@ -4,9 +4,18 @@ SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
 SELECT pg_catalog.set_config('role', pg_catalog.pg_get_userbyid(nspowner), false)
   FROM pg_catalog.pg_namespace WHERE nspname = 'fence';
 
+-- Does this transaction say that it began under EPOCH (fence.presence_of)? Whoever knows that has seen the claim return.
+CREATE OR REPLACE FUNCTION fence.began_under(seq oid, epoch bigint) RETURNS boolean LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (
+    SELECT FROM pg_locks l
+     WHERE l.pid = pg_backend_pid() AND l.granted AND l.locktype = 'advisory' AND l.mode = 'ShareLock' AND l.objsubid = 2
+       AND l.classid = seq AND l.objid::bigint = fence.presence_of(epoch))
+$$;
+
 -- One token against its mark. Reading the sequence locks it to the end of the top transaction, so that a newer claim
 -- waits, and sees the newest claim at every isolation level. BEGUN, if not null, is when the caller's transaction began:
--- one that is older than the claim may have read what an older holder changed since, and is refused (I9).
+-- one that is older than the claim may have read what an older holder changed since, and is refused (I9). The server's clock
+-- tells, unless the transaction says that it has begun under this very claim: then the clock was set back, or is another server's.
 CREATE OR REPLACE FUNCTION fence.verify(token text, begun timestamptz, OUT seq oid, OUT epoch bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -41,7 +50,7 @@ BEGIN
   IF verdict IS NOT NULL THEN
     PERFORM fence.refuse(verdict, t.resource, t.number, m);
   END IF;
-  IF NOT fence.claimed(m.writer, m.reader, t.mode, t.number) OR m.since >= begun THEN
+  IF NOT fence.claimed(m.writer, m.reader, t.mode, t.number) OR m.since >= begun AND NOT fence.began_under(seq, epoch) THEN
     PERFORM fence.refuse('TK004', t.resource, t.number, m);
   END IF;
   IF t.mode = 's' AND pg_current_xact_id_if_assigned() IS NOT NULL THEN

@@ -163,3 +163,33 @@ func TestReadersAndBegun(t *testing.T) {
 		}
 	})
 }
+
+// With a clock that was set back after the claim, which is a mark whose time
+// lies ahead, a transaction says by its presence that it knew of the claim.
+func TestPresenceCountsMoreThanTheClock(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *database) {
+		s := d.stage(t)
+		s.protected(t)
+		old, token := s.ticket, s.r.writer(34)
+		tk := claim(t, s.old, token)
+		exec(t, s.old, "update fence.marks set since = since + interval '1 h' where resource = $1", string(s.r))
+		exec(t, s.next, fmt.Sprintf("set fence.token = '%s'", token))
+		for _, level := range levels {
+			s.begin(t, s.next, level)
+			fails(t, s.next, "TK004", "insert into "+s.table+" values (34)")
+			exec(t, s.next, "rollback")
+			s.begin(t, s.next, level)
+			exec(t, s.next, presence, old.seq, old.epoch)
+			fails(t, s.next, "TK004", "select fence.check()")
+			exec(t, s.next, "rollback")
+			s.begin(t, s.next, level)
+			exec(t, s.next, presence, tk.seq, tk.epoch)
+			s.write(t, s.next, 34)
+			exec(t, s.next, "select fence.check(), fence.check($1)", token)
+			if !commit(t, s.next) {
+				t.Errorf("%s: not committed", level)
+			}
+		}
+	})
+}
