@@ -178,6 +178,9 @@ func (s *session) sort(rest []byte, onLoop bool) replies {
 			break
 		}
 		got := min(end, len(rest))
+		if kind == 'N' && s.exchange != nil {
+			s.exchange.hear(rest[r.used+pgwire.HeaderSize : got])
+		}
 		answer := s.machine.Server(kind, rest[r.used+pgwire.HeaderSize:got])
 		s.carry(&r, rest, got, answer)
 		r.used, r.open = got, end-got

@@ -13,6 +13,8 @@ import (
 type exchange struct {
 	rows [][]*string // nil is NULL
 	err  *serverError
+	// gaveUp: its COMMIT no longer waits for the synchronous standby, see hear.
+	gaveUp bool
 	// status is what ReadyForQuery said.
 	status byte
 	done   bool
@@ -110,6 +112,9 @@ func (s *session) askOnce(ctx context.Context, b []byte) (*exchange, error) {
 	s.mu.Lock()
 	s.exchange = nil
 	s.mu.Unlock()
+	if e.gaveUp && e.err == nil {
+		e.err = &serverError{code: refusal.StateQueryCanceled, message: "fence: canceled while the claim waited for the synchronous standby"}
+	}
 	return e, nil
 }
 

@@ -148,10 +148,14 @@ func (s *session) resolveToken(ctx context.Context, token string) error {
 	if err != nil {
 		return err
 	}
-	if e.err != nil && e.err.code == refusal.StateUnclaimed {
-		if e, err = s.claim(ctx, tokens); err != nil {
-			return err
-		}
+	switch {
+	case e.err != nil && e.err.code == refusal.StateUnclaimed:
+		e, err = s.claim(ctx, tokens)
+	case e.err == nil && awaitsStandby(e):
+		e.err, err = s.awaitStandby(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	if e.err != nil {
 		return s.unresolved(e.err)
@@ -173,10 +177,18 @@ func (s *session) resolveToken(ctx context.Context, token string) error {
 }
 
 func ticketOf(e *exchange) *own.Ticket {
-	if len(e.rows) != 1 || len(e.rows[0]) != 2 || e.rows[0][0] == nil || e.rows[0][1] == nil {
+	if len(e.rows) != 1 || len(e.rows[0]) < 2 || e.rows[0][0] == nil || e.rows[0][1] == nil {
 		return nil
 	}
 	return &own.Ticket{Seq: *e.rows[0][0], Epoch: *e.rows[0][1]}
+}
+
+// appendBegin appends what begins a transaction that may have to wait.
+func (s *session) appendBegin(dst []byte) []byte {
+	for _, text := range []string{"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", "SET LOCAL statement_timeout = 0", noTransactionTimeout} {
+		dst = s.own.AppendOnce(dst, text)
+	}
+	return dst
 }
 
 // noTransactionTimeout lifts the timeout of that name to the end of the transaction,
@@ -188,9 +200,7 @@ const noTransactionTimeout = "SELECT WHERE CASE WHEN pg_catalog.current_setting(
 func (s *session) claim(ctx context.Context, tokens []guard.Token) (e *exchange, err error) {
 	for _, t := range tokens {
 		start := time.Now()
-		b := s.own.AppendOnce(nil, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-		b = s.own.AppendOnce(b, "SET LOCAL statement_timeout = 0")
-		b = s.own.AppendOnce(b, noTransactionTimeout)
+		b := s.appendBegin(nil)
 		b = s.own.AppendOnce(b, "SELECT c.seq, c.epoch FROM fence.claim($1, $2::pg_catalog.interval, $3) AS c",
 			[]byte(t.String()), fmt.Appendf(nil, "%d microseconds", s.Config.ClaimWait.Microseconds()), strconv.AppendBool(nil, s.Config.Evict))
 		b = s.own.AppendOnce(b, "COMMIT")

@@ -44,7 +44,8 @@ var definitions = [gate.OwnStatements]definition{ //nolint:gochecknoglobals // n
 	beginStatement:     {text: "BEGIN"},
 	CommitStatement:    {text: "COMMIT"},
 	TokenStatement:     {text: "SELECT pg_catalog.current_setting('fence.token', true)"},
-	TicketStatement:    {text: "SELECT t.seq, t.epoch FROM fence.ticket($1) AS t"},
+	TicketStatement: {text: "SELECT t.seq, t.epoch, pg_catalog.current_setting('synchronous_standby_names') OPERATOR(pg_catalog.<>) '' " +
+		"AND NOT pg_catalog.pg_is_in_recovery() FROM fence.ticket($1) AS t"},
 }
 
 var _ = [1]struct{}{}[statementCount-gate.OwnStatements]
