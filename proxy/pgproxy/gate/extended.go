@@ -154,7 +154,7 @@ func (m *Machine) bindWork(st statement.Meaning) Verdict {
 		v.Before = m.check()
 	}
 	b.checked = true
-	if st.Class == statement.Procedure || st.Tame && m.thawing() && !(m.unfenced && m.touches(st)) {
+	if st.Class == statement.Procedure || st.Tame && m.thawing() && (!m.unfenced || !m.touches(st)) {
 		v.Before |= Begin
 		b.at, b.wrapped, m.entered = block, true, true
 	}

@@ -117,9 +117,8 @@ func (p *plan) note(st statement.Meaning) {
 		p.keeps, p.keepsByDefault = p.keeps || st.Modes, p.keepsByDefault || !st.Modes
 	}
 	p.tame = p.tame && (st.Tame || st.Class == statement.Procedure || st.Class == statement.Free)
-	if st.Executes != "" && !(p.unread && st.Executes == statement.UnreadName) {
-		p.executes = append(p.executes, st.Executes)
-		p.unread = p.unread || st.Executes == statement.UnreadName
+	if unread := st.Executes == statement.UnreadName; st.Executes != "" && (!p.unread || !unread) {
+		p.executes, p.unread = append(p.executes, st.Executes), p.unread || unread
 	}
 	p.forget(st)
 }
