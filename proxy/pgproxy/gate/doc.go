@@ -48,7 +48,8 @@
 //
 // Which token the session has. That is for the server to say: prefixes compare the
 // setting itself. The machine only watches for what may change it (SET, RESET,
-// DISCARD, set_config), to have the next token claimed in time (Resolve).
+// DISCARD, set_config, and EXECUTE once a call of that was prepared), to have the
+// next token claimed in time (Resolve). What it has not seen a check finds (TK004).
 //
 // # What is refused
 //
