@@ -94,7 +94,7 @@ func (in installer) run(t *testing.T, d *database) {
 		}
 	}
 	for v := 1; v <= migrations.Version; v++ { // again, though the runner would not
-		exec(t, connect(t, url), file(t, v, "up"))
+		exec(t, connect(t, url), upFile(t, v))
 	}
 	if got := strings.Join(said, "\n"); !strings.Contains(got, in.warns) || in.warns == "" && strings.Contains(got, "may not use") {
 		t.Errorf("said %q, want something about %q", got, in.warns)

@@ -233,7 +233,7 @@ func TestDomainsResolveInCatalog(t *testing.T) {
 		for _, path := range []string{"evil, pg_catalog", "evil, fence, pg_catalog"} {
 			exec(t, s.next, "drop domain fence.holds_token, fence.holds_ticket, fence.bound_token, fence.leaves, fence.enters, fence.present, fence.refusal")
 			exec(t, s.next, "set search_path = "+path)
-			exec(t, s.next, file(t, 5, "up"))
+			exec(t, s.next, upFile(t, 5))
 			exec(t, s.next, "reset search_path")
 			if got := query[string](t, s.next, resolved); got != before {
 				t.Errorf("with %s: the constraints are\n%s\nwant\n%s", path, got, before)

@@ -238,7 +238,7 @@ func TestAlteredDomainIsSeen(t *testing.T) {
 			traced(t, what, trace, "2 3 T D[1] C(SELECT 1) Z(I)")
 		}
 		ok("before", s.old)
-		text := file(t, 5, "up")
+		text := upFile(t, 5)
 		exec(t, s.next, text)
 		ok("after the file ran again", s.old)
 		exec(t, s.next, `begin; alter domain fence.holds_token drop constraint holds_token_check;

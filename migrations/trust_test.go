@@ -64,7 +64,7 @@ func TestSchemaOfStrangersIsRefused(t *testing.T) {
 					"up":     migrations.Up(t.Context(), d.url, migrations.Config{}),
 					"down":   migrations.Down(t.Context(), d.url, migrations.Config{}),
 					"status": statusErr,
-					"psql":   execErr(t, d.url, file(t, 1, "up")),
+					"psql":   execErr(t, d.url, upFile(t, 1)),
 				} {
 					if err == nil || !strings.Contains(err.Error(), says) || what != "psql" && !strings.Contains(err.Error(), "drop or rename it") {
 						t.Errorf("%s: %v, want something about %q", what, err, says)

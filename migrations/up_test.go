@@ -34,9 +34,9 @@ func fileName(t *testing.T, version int, way string) string {
 	return ""
 }
 
-func file(t *testing.T, version int, way string) string {
+func upFile(t *testing.T, version int) string {
 	t.Helper()
-	text, err := migrations.Files.ReadFile(fileName(t, version, way))
+	text, err := migrations.Files.ReadFile(fileName(t, version, "up"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,11 +49,11 @@ func DatabaseOf(t *testing.T, url string) string {
 	return config.Database
 }
 
-// Traps puts functions and operators in front of those of PostgreSQL, for every
-// later session of a database: they raise if they are called.
-var Traps = []string{
-	"CREATE SCHEMA trap",
-	`DO $do$
+// LayTraps puts functions and operators in front of those of PostgreSQL, for
+// every later session of a database: they raise if they are called.
+func LayTraps(t *testing.T, url string) {
+	t.Helper()
+	Execute(t, url, "CREATE SCHEMA trap", `DO $do$
 	DECLARE
 		f record;
 	BEGIN
@@ -67,5 +67,5 @@ var Traps = []string{
 		CREATE OPERATOR trap.= (FUNCTION = trap.texteq, LEFTARG = text, RIGHTARG = text);
 		CREATE OPERATOR trap.= (FUNCTION = trap.oideq, LEFTARG = oid, RIGHTARG = oid);
 		EXECUTE format('ALTER DATABASE %I SET search_path = trap, pg_catalog', current_database());
-	END $do$`,
+	END $do$`)
 }

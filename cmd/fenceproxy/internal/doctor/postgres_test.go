@@ -160,7 +160,7 @@ func TestDoctorPostgresUnreachable(t *testing.T) {
 func TestDoctorPostgresTrustsNoPath(t *testing.T) {
 	t.Parallel()
 	url := clitest.Install(t, testenv.Postgres(t))
-	clitest.Execute(t, url, clitest.Traps...)
+	clitest.LayTraps(t, url)
 	got, f := levels(t, cli.ExitOK, "doctor", "postgres", "--postgres", url)
 	wantLevels(t, f, got, map[string]level{"schema": levelOK, "self test": levelOK, "owner": levelOK, "tables": levelOK, "in between": levelOK})
 }

@@ -205,7 +205,8 @@ func TestMarksAdopt(t *testing.T) {
 func TestMarksTrustNoPath(t *testing.T) {
 	t.Parallel()
 	url := clitest.Install(t, testenv.Postgres(t))
-	clitest.Execute(t, url, append([]string{"SELECT fence.claim('ft1:x:34:9f8c:k3v9:orders')"}, clitest.Traps...)...)
+	clitest.Execute(t, url, "SELECT fence.claim('ft1:x:34:9f8c:k3v9:orders')")
+	clitest.LayTraps(t, url)
 	for _, args := range [][]string{{"list"}, {"show", "orders"}, {"adopt", "orders", "--issuer", "n7", "--yes"}, {"adopt", "new", "--issuer", "n7", "--yes"}} {
 		clitest.Run(t, append(append([]string{"marks"}, args...), "--postgres", url)...).Want(t, cli.ExitOK)
 	}
