@@ -158,7 +158,7 @@ var errNotThere = errors.New("the server acknowledged an upload that it did not 
 func (s *Store) confirm(ctx context.Context, u *parts.Upload, h layout.Header, c layout.Condition, proven bool) (minio.ObjectInfo, layout.Reply, error) {
 	ctx, cancel := s.settling(ctx)
 	defer cancel()
-	state, info, err := s.look(ctx, layout.Grant{}, u.Key)
+	state, info, err := s.glance(ctx, layout.Grant{}, u.Key)
 	switch {
 	case err == nil && state.Header == h:
 		return info, layout.Accepted, nil

@@ -44,8 +44,10 @@ type CopySource struct {
 	IfModifiedSince, IfUnmodifiedSince time.Time
 }
 
+// options are those of the read. It shows the holder nothing of the source.
 func (src *CopySource) options(offset, length int64) *GetOptions {
 	return &GetOptions{
+		Unseen: true,
 		Offset: offset, Length: length, IfMatch: src.IfMatch, IfNoneMatch: src.IfNoneMatch,
 		IfModifiedSince: src.IfModifiedSince, IfUnmodifiedSince: src.IfUnmodifiedSince,
 	}
@@ -64,10 +66,15 @@ func (s *Store) copy(ctx context.Context, token guard.Token, dst CopyDest, src C
 	if src.Token == (guard.Token{}) {
 		src.Token = token
 	}
-	if _, err := s.writer(ctx, token, dst.Key); err != nil { // before anything is read
+	g, err := s.writer(ctx, token, dst.Key) // before anything is read
+	if err != nil {
 		return minio.UploadInfo{}, notApplied(err)
 	}
-	from, err := s.get(ctx, src.Token, src.Key, src.options(0, 0))
+	options := src.options(0, 0)
+	if _, seen := s.known.Find(g, dst.Key); src.Key == dst.Key && !seen { // what is written is of this state, and overwrites no other
+		options.Unseen = false
+	}
+	from, err := s.get(ctx, src.Token, src.Key, options)
 	if err != nil {
 		return minio.UploadInfo{}, notApplied(fmt.Errorf("read source %q: %w", src.Key, err))
 	}
@@ -93,7 +100,7 @@ func (s *Store) reread(src CopySource, from *Object, offset, length int64) *payl
 			first = nil
 			return r, nil
 		}
-		r, err := s.get(ctx, src.Token, src.Key, &GetOptions{IfMatch: from.Info.ETag, Offset: offset, Length: length})
+		r, err := s.get(ctx, src.Token, src.Key, &GetOptions{Unseen: true, IfMatch: from.Info.ETag, Offset: offset, Length: length})
 		if errors.Is(err, ErrPrecondition) { // which was not the caller's
 			err = fmt.Errorf("%w: while it was copied", ErrConflict)
 		}

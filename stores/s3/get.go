@@ -46,14 +46,6 @@ type GetOptions struct {
 	Unseen bool
 }
 
-// sees is the grant under which what is read counts as seen.
-func (o *GetOptions) sees(g layout.Grant) layout.Grant {
-	if o.Unseen {
-		return layout.Grant{}
-	}
-	return g
-}
-
 // Object is an object that is being read. Close it.
 type Object struct {
 	io.ReadCloser
@@ -69,8 +61,9 @@ type Object struct {
 
 // Get reads an object under token, exclusive or shared, which it claims first
 // if this store has not yet. It is one request, which is answered when Get
-// returns; but two if it does not begin at the front and the store has not seen
-// the object before. ErrNotFound if there is none.
+// returns; but two if the store has not seen the object before and it does not begin at
+// the front, or comes to ErrNotModified under a token that writes. ErrNotFound if there
+// is none.
 //
 // Token is refused if the key was written under a newer one, or a newer claim
 // is known to this store. That is as much as a read can know: whether token is
@@ -111,11 +104,12 @@ func (s *Store) getFront(ctx context.Context, g layout.Grant, key string, o *Get
 	body, info, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
 	switch {
 	case request.IsAbsent(err):
+		s.told(g, key, o, layout.State{}, ErrNotFound)
 		return nil, ErrNotFound
 	case request.IsStatus(err, http.StatusNotModified), request.IsStatus(err, http.StatusPreconditionFailed):
 		return nil, s.condition(ctx, g, key, o, err)
 	case request.IsStatus(err, http.StatusRequestedRangeNotSatisfiable): // an empty object
-		if err := s.front(ctx, g, key); err != nil {
+		if _, _, err := s.front(ctx, g, key, o); err != nil {
 			return nil, err
 		}
 		return nil, err
@@ -131,21 +125,33 @@ func (s *Store) getFront(ctx context.Context, g layout.Grant, key string, o *Get
 }
 
 // front looks whether key can be read at all.
-func (s *Store) front(ctx context.Context, g layout.Grant, key string) error {
-	state, _, err := s.look(ctx, g, key)
-	if err != nil {
-		return err
-	}
-	return s.readable(g, state)
-}
-
-// open takes the header from the front of body.
-func (s *Store) open(g layout.Grant, key string, o *GetOptions, body io.ReadCloser, info minio.ObjectInfo) (*Object, error) {
-	sent, parts := info.Size, frame.Parts(&info)
-	state, first, err := s.header(g, g, key, body, &info)
+func (s *Store) front(ctx context.Context, g layout.Grant, key string, o *GetOptions) (layout.State, minio.ObjectInfo, error) {
+	state, info, err := s.glance(ctx, g, key)
 	if err == nil {
 		err = s.readable(g, state)
 	}
+	if err != nil {
+		s.told(g, key, o, state, err)
+	}
+	return state, info, err
+}
+
+// told remembers what the holder is shown: a key in this state, that nothing is new, or
+// that there is nothing. Another error shows nothing of what is there (I9).
+func (s *Store) told(g layout.Grant, key string, o *GetOptions, state layout.State, err error) {
+	if shown := err == nil || errors.Is(err, ErrNotModified) || errors.Is(err, ErrNotFound); shown && !o.Unseen {
+		s.saw(g, key, state)
+	}
+}
+
+// open takes the header from the front of body.
+func (s *Store) open(g layout.Grant, key string, o *GetOptions, body io.ReadCloser, info minio.ObjectInfo) (object *Object, err error) {
+	sent, parts := info.Size, frame.Parts(&info)
+	state, first, err := s.header(g, key, body, &info)
+	if err == nil {
+		err = s.readable(g, state)
+	}
+	defer func() { s.told(g, key, o, state, err) }()
 	switch {
 	case err != nil:
 		return nil, err
@@ -177,7 +183,7 @@ func (s *Store) getInside(ctx context.Context, g layout.Grant, key string, o *Ge
 		fresh := try > 0 || !seen || dated
 		if fresh {
 			var err error
-			if state, info, err = s.look(ctx, g, key); err != nil {
+			if state, info, err = s.glance(ctx, g, key); err != nil {
 				return nil, err
 			}
 		}
@@ -185,17 +191,16 @@ func (s *Store) getInside(ctx context.Context, g layout.Grant, key string, o *Ge
 		if err == nil {
 			err = o.judge(state.ETag, info.LastModified)
 		}
+		var object *Object
 		if err == nil {
-			var object *Object
-			if object, err = s.getPinned(ctx, key, o, state); err == nil {
-				return object, nil
-			}
+			object, err = s.getPinned(ctx, key, o, state)
 		}
 		lost := request.IsStatus(err, http.StatusPreconditionFailed) || request.IsAbsent(err)
-		if fresh && (!lost || try >= request.MaxConflicts) {
-			return nil, err
+		if err == nil || fresh && (!lost || try >= request.MaxConflicts) {
+			s.told(g, key, o, state, err)
+			return object, err
 		}
-		s.known.Forget(g, key)
+		s.known.Forget(layout.Grant{}, key)
 	}
 }
 
@@ -242,51 +247,6 @@ func (s *Store) getPinned(ctx context.Context, key string, o *GetOptions, state 
 	frame.Hide(&info, state, size)
 	object.Info = info
 	return object, nil
-}
-
-// conditions makes the server judge the caller's conditions.
-func (o *GetOptions) conditions(opts *minio.GetObjectOptions) {
-	if o.IfMatch != "" && o.IfMatch != "*" { // any: if there is none, that is told anyhow
-		_ = opts.SetMatchETag(o.IfMatch)
-	}
-	if o.IfNoneMatch != "" && o.IfNoneMatch != "*" {
-		_ = opts.SetMatchETagExcept(o.IfNoneMatch)
-	}
-	if !o.IfModifiedSince.IsZero() && o.IfNoneMatch == "" { // else it does not count
-		_ = opts.SetModified(o.IfModifiedSince.UTC())
-	}
-	if !o.IfUnmodifiedSince.IsZero() && o.IfMatch == "" {
-		_ = opts.SetUnmodified(o.IfUnmodifiedSince.UTC())
-	}
-}
-
-// condition tells what a condition means that the server found false: it may
-// have judged a tombstone.
-func (s *Store) condition(ctx context.Context, g layout.Grant, key string, o *GetOptions, err error) error {
-	modified := request.IsStatus(err, http.StatusNotModified)
-	if !modified || o.IfNoneMatch == "" {
-		if err := s.front(ctx, g, key); err != nil {
-			return err
-		}
-	}
-	if modified {
-		return ErrNotModified
-	}
-	return fmt.Errorf("%w: %w", ErrPrecondition, err)
-}
-
-// judge judges the caller's conditions as a server does.
-func (o *GetOptions) judge(etag string, modified time.Time) error {
-	modified = modified.Truncate(time.Second)
-	switch {
-	case o.IfMatch != "" && o.IfMatch != "*" && o.IfMatch != etag,
-		o.IfMatch == "" && !o.IfUnmodifiedSince.IsZero() && modified.After(o.IfUnmodifiedSince):
-		return ErrPrecondition
-	case o.IfNoneMatch == "*", o.IfNoneMatch != "" && o.IfNoneMatch == etag,
-		o.IfNoneMatch == "" && !o.IfModifiedSince.IsZero() && !modified.After(o.IfModifiedSince):
-		return ErrNotModified
-	}
-	return nil
 }
 
 // rangeError is what a server answers to a range of an empty payload.

@@ -204,7 +204,7 @@ func (s *Store) lookAtOne(ctx context.Context, g layout.Grant, e *entry) error {
 	} else {
 		var info minio.ObjectInfo
 		var err error
-		if state, info, err = s.look(ctx, g, e.Key); guard.OutcomeOf(err) == guard.Refused { // it is damaged
+		if state, info, err = s.glance(ctx, g, e.Key); guard.OutcomeOf(err) == guard.Refused { // it is damaged
 			e.hidden, e.err = false, err
 			return nil
 		} else if err != nil {

@@ -16,37 +16,12 @@ import (
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
 
-// look reads the header of an object: its state, and what a HEAD would tell. It
-// is one request, but two for an empty object. The info's size is that of the
-// payload. What it saw counts as seen under g.
+// look is glance, and what it saw counts as seen under g.
 func (s *Store) look(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
-	return s.lookAs(ctx, g, g, key)
-}
-
-// glance is look for what the holder is not told of, so that it has seen no more
-// than before (I9).
-func (s *Store) glance(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
-	return s.lookAs(ctx, g, layout.Grant{}, key)
-}
-
-// lookAs looks for g, and counts it as seen under seen.
-func (s *Store) lookAs(ctx context.Context, g, seen layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
-	var opts minio.GetObjectOptions
-	_ = opts.SetRange(0, layout.HeaderSize-1) // a valid range
-	body, info, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
-	if request.IsStatus(err, http.StatusRequestedRangeNotSatisfiable) { // no byte to read
-		info, err = s.core.StatObject(ctx, s.config.Bucket, key, minio.StatObjectOptions{})
-		body = io.NopCloser(strings.NewReader(""))
+	state, info, err := s.glance(ctx, g, key)
+	if err == nil {
+		s.saw(g, key, state)
 	}
-	if request.IsAbsent(err) {
-		s.saw(seen, key, layout.State{})
-		return layout.State{}, minio.ObjectInfo{}, nil
-	}
-	if err != nil {
-		return layout.State{}, minio.ObjectInfo{}, fmt.Errorf("read header: %w", err)
-	}
-	defer body.Close()
-	state, _, err := s.header(g, seen, key, body, &info)
 	return state, info, err
 }
 
@@ -59,9 +34,32 @@ func (s *Store) saw(g layout.Grant, key string, state layout.State) {
 	s.known.Set(g, key, state)
 }
 
+// glance reads the header of an object: its state, and what a HEAD would tell. It
+// is one request, but two for an empty object. The info's size is that of the
+// payload. Nobody has seen more of the key by that than before (I9).
+func (s *Store) glance(ctx context.Context, g layout.Grant, key string) (layout.State, minio.ObjectInfo, error) {
+	var opts minio.GetObjectOptions
+	_ = opts.SetRange(0, layout.HeaderSize-1) // a valid range
+	body, info, _, err := s.objects.GetObject(ctx, s.config.Bucket, key, opts)
+	if request.IsStatus(err, http.StatusRequestedRangeNotSatisfiable) { // no byte to read
+		info, err = s.core.StatObject(ctx, s.config.Bucket, key, minio.StatObjectOptions{})
+		body = io.NopCloser(strings.NewReader(""))
+	}
+	if request.IsAbsent(err) {
+		s.saw(layout.Grant{}, key, layout.State{})
+		return layout.State{}, minio.ObjectInfo{}, nil
+	}
+	if err != nil {
+		return layout.State{}, minio.ObjectInfo{}, fmt.Errorf("read header: %w", err)
+	}
+	defer body.Close()
+	state, _, err := s.header(g, key, body, &info)
+	return state, info, err
+}
+
 // header reads the header from the front of an object's body, and makes info
-// that of the payload. It returns what it read of the body. It counts as seen under seen.
-func (s *Store) header(g, seen layout.Grant, key string, body io.Reader, info *minio.ObjectInfo) (layout.State, []byte, error) {
+// that of the payload. It returns what it read of the body.
+func (s *Store) header(g layout.Grant, key string, body io.Reader, info *minio.ObjectInfo) (layout.State, []byte, error) {
 	state, size, first, err := frame.Read(body, info)
 	if errors.Is(err, layout.ErrDamaged) || errors.Is(err, request.ErrNoETag) {
 		err = unsupported(g.Token, err)
@@ -70,7 +68,7 @@ func (s *Store) header(g, seen layout.Grant, key string, body io.Reader, info *m
 		return state, nil, err
 	}
 	frame.Hide(info, state, size)
-	s.saw(seen, key, state)
+	s.saw(layout.Grant{}, key, state)
 	return state, first, nil
 }
 
@@ -131,13 +129,14 @@ func (s *Store) stat(ctx context.Context, token guard.Token, key string, o *GetO
 	if err != nil {
 		return minio.ObjectInfo{}, err
 	}
-	state, info, err := s.lookAs(ctx, g, o.sees(g), key)
+	state, info, err := s.glance(ctx, g, key)
 	if err == nil {
 		err = s.readable(g, state)
 	}
 	if err == nil {
 		err = o.judge(state.ETag, info.LastModified)
 	}
+	s.told(g, key, o, state, err)
 	if err != nil {
 		return minio.ObjectInfo{}, err
 	}

@@ -104,10 +104,11 @@ func (s *Store) rewriteOne(ctx context.Context, token guard.Token, key string, w
 	if err != nil {
 		return 0, false, err
 	}
-	state, info, err := s.look(ctx, g, key)
+	state, info, err := s.glance(ctx, g, key)
 	if err != nil || !which(state) {
 		return 0, false, err
 	}
+	s.saw(g, key, state)
 	wish.Seen = state.ETag
 	if state.Deleted() {
 		wish.Delete = true

@@ -21,7 +21,7 @@ func (s *Store) Tags(ctx context.Context, token guard.Token, key string) (map[st
 }
 
 func (s *Store) tags(ctx context.Context, token guard.Token, key string) (map[string]string, error) {
-	if _, err := s.stat(ctx, token, key, &GetOptions{}); err != nil {
+	if _, err := s.stat(ctx, token, key, &GetOptions{Unseen: true}); err != nil {
 		return nil, err
 	}
 	return s.rawTags(ctx, key)
@@ -50,7 +50,7 @@ func (s *Store) tagsOf(ctx context.Context, key string, info *minio.ObjectInfo) 
 	if err != nil {
 		return nil, err
 	}
-	state, _, err := s.look(ctx, layout.Grant{}, key)
+	state, _, err := s.glance(ctx, layout.Grant{}, key)
 	if err == nil && state.ETag != info.ETag {
 		err = fmt.Errorf("%w: while its tags were read", ErrConflict)
 	}

@@ -89,7 +89,7 @@ func (x *exchange) absent(err error, ifMatch string) error {
 	}
 	token, no := x.readToken(x.target.Key)
 	if no == nil {
-		_, no = x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{})
+		_, no = x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{Unseen: true})
 	}
 	if errors.Is(no, s3store.ErrNotFound) {
 		return guard.WithOutcome(no, guard.NotApplied)

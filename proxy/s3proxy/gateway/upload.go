@@ -176,7 +176,7 @@ func (x *exchange) unmet(err error, token guard.Token, ifMatch string) error {
 	if ifMatch == "" || !errors.Is(err, s3store.ErrPrecondition) {
 		return err
 	}
-	if _, absent := x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{}); errors.Is(absent, s3store.ErrNotFound) {
+	if _, absent := x.store.Stat(x.ctx(), token, x.target.Key, s3store.GetOptions{Unseen: true}); errors.Is(absent, s3store.ErrNotFound) {
 		e := refusal.New(refusal.NoSuchKey, "The specified key does not exist.")
 		e.Cause = err
 		return e

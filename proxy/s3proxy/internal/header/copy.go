@@ -21,6 +21,7 @@ func Invalid(name, value, format string, args ...any) error {
 func CopyConditions(h http.Header) (s3store.GetOptions, error) {
 	const prefix = "X-Amz-Copy-Source-"
 	o := s3store.GetOptions{
+		Unseen:  true, // no client is shown the source
 		IfMatch: h.Get(prefix + "If-Match"), IfNoneMatch: h.Get(prefix + "If-None-Match"),
 		IfModifiedSince: Date(h.Get(prefix + "If-Modified-Since")), IfUnmodifiedSince: Date(h.Get(prefix + "If-Unmodified-Since")),
 	}

@@ -35,7 +35,9 @@ func (o *Origin) Source() s3store.CopySource {
 }
 
 // Pin makes the state that info tells of the only one that is read.
-func (o *Origin) Pin(info *minio.ObjectInfo) { o.Conditions = s3store.GetOptions{IfMatch: info.ETag} }
+func (o *Origin) Pin(info *minio.ObjectInfo) {
+	o.Conditions = s3store.GetOptions{Unseen: true, IfMatch: info.ETag}
+}
 
 // Stat tells of the object, if the conditions hold.
 func (o *Origin) Stat(ctx context.Context) (minio.ObjectInfo, error) {
