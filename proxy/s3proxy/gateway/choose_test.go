@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -43,6 +44,19 @@ func TestBothTokensBehindARebind(t *testing.T) {
 			if errs := deleted(t, p, deleteBody(false, key), both...); errs[key] != "" {
 				t.Error(errs)
 			}
+		},
+		"copy": func(t *testing.T, key string) {
+			p.put(t, "from-"+key, "B", orders)
+			copies(t, p, s.bucket+"/from-"+key, key, nil, both...).expect(t, "copy", http.StatusOK, "")
+		},
+		"copy-itself": func(t *testing.T, key string) {
+			copies(t, p, s.bucket+"/"+key, key, map[string]string{"X-Amz-Metadata-Directive": "REPLACE"}, both...).expect(t, "copy", http.StatusOK, "")
+		},
+		"copy-part": func(t *testing.T, key string) {
+			p.put(t, "from-"+key, "B", orders)
+			id := create(t, fresh, key, invoices)
+			a := p.do(t, http.MethodPut, "/"+key+"?partNumber=1&uploadId="+url.QueryEscape(id), "", map[string]string{"X-Amz-Copy-Source": s.bucket + "/from-" + key}, both...)
+			a.expect(t, "copy part", http.StatusOK, "")
 		},
 		"upload": func(t *testing.T, key string) { // which another proxy has begun
 			id := create(t, fresh, key, invoices)

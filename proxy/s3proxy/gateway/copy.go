@@ -33,14 +33,16 @@ func (x *exchange) copyObject() error {
 	if err != nil {
 		return err
 	}
-	o := &dst.PutOptions
-	if from.Bucket == x.target.Bucket && from.Key == dst.Key &&
-		!dst.ReplaceMetadata && !dst.ReplaceTags && o.StorageClass == "" && o.ServerSideEncryption == nil {
+	o, itself := &dst.PutOptions, from.Bucket == x.target.Bucket && from.Key == dst.Key
+	if itself && !dst.ReplaceMetadata && !dst.ReplaceTags && o.StorageClass == "" && o.ServerSideEncryption == nil {
 		return refusal.New(refusal.InvalidRequest, "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
-	token, err := x.writeToken(dst.Key, 0)
-	if err != nil {
-		return err
+	return x.write(dst.Key, 0, func(token guard.Token) error { return x.copyUnder(token, dst, from, itself) })
+}
+
+func (x *exchange) copyUnder(token guard.Token, dst s3store.CopyDest, from *origin.Origin, itself bool) error {
+	if itself {
+		from.Token = token
 	}
 	info, err := from.Stat(x.ctx())
 	if err != nil {
@@ -56,11 +58,15 @@ func (x *exchange) copyObject() error {
 		var made minio.UploadInfo
 		if from.Store == x.store {
 			made, err = x.store.Copy(x.ctx(), token, dst, from.Source())
+			if named := from.Conditions.IfMatch; itself && errors.Is(err, s3store.ErrOlderWrite) && named != "" && named != "*" && dst.PutOptions.IfMatch == "" {
+				dst.PutOptions.IfMatch = named // the client has seen what it overwrites, through another proxy
+				made, err = x.store.Copy(x.ctx(), token, dst, from.Source())
+			}
 		} else {
 			made, err = x.copyFrom(token, dst, from, &info)
 		}
 		if err != nil {
-			return nil, sourceError(x.unmet(err, token, o.IfMatch))
+			return nil, sourceError(x.unmet(err, token, dst.PutOptions.IfMatch))
 		}
 		return s3xml.CopyObject{LastModified: time.Now(), ETag: etag.Shown(made.ETag)}, nil
 	})
@@ -179,12 +185,12 @@ func (x *exchange) copyPart() error {
 	if err != nil {
 		return err
 	}
-	token, err := x.writeToken(x.target.Key, 0)
-	if err != nil {
-		return err
-	}
+	return x.write(x.target.Key, 0, func(token guard.Token) error { return x.copyPartUnder(token, number, from, span) })
+}
+
+func (x *exchange) copyPartUnder(token guard.Token, number int, from *origin.Origin, span header.Range) error {
 	id := x.target.Query.Get("uploadId")
-	return x.late(x.g.patience, func() (s3xml.Document, error) {
+	return x.late(x.g.patience, func() (_ s3xml.Document, err error) {
 		var part minio.ObjectPart
 		if from.Store == x.store {
 			part, err = x.store.CopyPart(x.ctx(), token, x.target.Key, id, number, from.Source(), span.Offset, span.Length)

@@ -228,6 +228,24 @@ func TestCopyFromOtherBucket(t *testing.T) {
 	}
 }
 
+// A copy onto itself overwrites what its client names, be it as the source: it has seen
+// that, though through another proxy (I3).
+func TestCopyOntoItselfOfWhatIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p, old := s.proxy(t), s.proxy(t)
+	for key, name := range map[string]string{"source": "X-Amz-Copy-Source-If-Match", "destination": "If-Match"} {
+		first := old.put(t, key, "A", number(1))
+		p.holds(t, key, "A", number(2))
+		late := old.put(t, key, "late", number(1))
+		header := map[string]string{"X-Amz-Metadata-Directive": "REPLACE", name: `"` + first + `"`}
+		copies(t, p, p.bucket+"/"+key, key, header, number(2)).expect(t, key+", of another state", http.StatusPreconditionFailed, "PreconditionFailed")
+		header[name] = `"` + late + `"`
+		copies(t, p, p.bucket+"/"+key, key, header, number(2)).expect(t, key, http.StatusOK, "")
+		p.holds(t, key, "late", number(2))
+	}
+}
+
 // partIn is the part that a CopyPartResult tells of.
 func partIn(a answered, number int) minio.CompletePart {
 	_, rest, _ := strings.Cut(a.body, "&quot;")
