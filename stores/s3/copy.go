@@ -118,9 +118,10 @@ func likeSource(o PutOptions, from *minio.ObjectInfo) PutOptions {
 		if !httpguts.ValidHeaderFieldValue(value) { // minio-go has decoded it
 			value = mime.BEncoding.Encode("UTF-8", value)
 		}
-		o.UserMetadata[name] = value
+		o.UserMetadata[metaPrefix+name] = value // in full: the name may begin so itself
 	}
-	o.ContentType, o.ContentEncoding, o.Expires = from.ContentType, stripChunked(from.ContentEncoding), from.Expires
+	o.ContentType, o.ContentEncoding = from.ContentType, stripChunked(from.ContentEncoding)
+	o.Expires, o.ExpiresText = from.Expires, Expires(from)
 	o.ContentDisposition, o.ContentLanguage = from.Metadata.Get("Content-Disposition"), from.Metadata.Get("Content-Language")
 	o.CacheControl = from.Metadata.Get("Cache-Control")
 	return o

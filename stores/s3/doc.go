@@ -108,6 +108,8 @@
 //     versions are not among it.
 //   - SetTags, like Copy, writes the object again: S3's own names no state.
 //   - Copy keeps tags if the server tells how many there are, as S3 does.
+//   - Objects whose Expires is no date, as many on the web have it, are read if the
+//     client has the Transport of this package; minio-go alone fails on them.
 //   - ETags and checksums are those of the framed object. ObjectInfo has no
 //     checksums, and its ETag is never the MD5 of the payload.
 //   - Keys below .fence/ are the fence's own.

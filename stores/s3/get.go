@@ -114,7 +114,7 @@ func (s *Store) getFront(ctx context.Context, g layout.Grant, key string, o *Get
 		}
 		return nil, err
 	case err != nil:
-		return nil, err
+		return nil, explain(err)
 	}
 	object, err := s.open(g, key, o, body, info)
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *Store) glance(ctx context.Context, g layout.Grant, key string) (layout.
 		return layout.State{}, minio.ObjectInfo{}, nil
 	}
 	if err != nil {
-		return layout.State{}, minio.ObjectInfo{}, fmt.Errorf("read header: %w", err)
+		return layout.State{}, minio.ObjectInfo{}, fmt.Errorf("read header: %w", explain(err))
 	}
 	defer body.Close()
 	state, _, err := s.header(g, key, body, &info)

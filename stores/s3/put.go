@@ -29,7 +29,9 @@ type PutOptions struct {
 	ContentType                                                        string
 	ContentEncoding, ContentDisposition, ContentLanguage, CacheControl string
 	Expires                                                            time.Time
-	StorageClass                                                       string
+	// ExpiresText is sent in the place of Expires: what objects have there may be no date.
+	ExpiresText  string
+	StorageClass string
 	// ServerSideEncryption is by keys of the server's: SSE-S3 or SSE-KMS. Keys
 	// of the client's own (SSE-C) are refused.
 	ServerSideEncryption encrypt.ServerSide
@@ -149,6 +151,12 @@ func (o *PutOptions) minio() (minio.PutObjectOptions, error) {
 			name = metaPrefix + name
 		}
 		opts.UserMetadata[name] = value
+	}
+	if o.ExpiresText != "" {
+		if !httpguts.ValidHeaderFieldValue(o.ExpiresText) {
+			return opts, fmt.Errorf("expires %q cannot be a header", o.ExpiresText)
+		}
+		opts.Expires, opts.UserMetadata["Expires"] = time.Time{}, o.ExpiresText // minio-go knows it for none of the metadata
 	}
 	if _, err := tags.NewTags(o.UserTags, true); err != nil { // minio-go would leave them all out
 		return opts, fmt.Errorf("tags: %w", err)

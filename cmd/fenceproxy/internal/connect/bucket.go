@@ -17,6 +17,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
 // BucketHelp is what all commands that talk to a store say of it.
@@ -112,7 +113,7 @@ func OpenBucket(bucket string, env func(string) string, says func(setting string
 	}
 	b.Client, err = minio.New(endpoint.Host, &minio.Options{
 		Creds:  credentials.NewStaticV4(key, secret, SessionToken(env)),
-		Secure: endpoint.Scheme == "https", Transport: b.Transport, Region: region, BucketLookup: lookup, MaxRetries: 1,
+		Secure: endpoint.Scheme == "https", Transport: s3store.Transport(b.Transport), Region: region, BucketLookup: lookup, MaxRetries: 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s is not the URL of a store: %w", source, err)

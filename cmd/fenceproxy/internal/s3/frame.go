@@ -17,7 +17,7 @@ const frameRisk = `Framing writes each object again, behind a header of 64 bytes
    ETag changes. Have them use the fence first, or skip 64 bytes.
  - From now on nobody may write there past the fence. What is written past it
    meanwhile is either framed, or told as a conflict and left as it is.
- - Bytes, metadata and content headers stay; tags do not.
+ - Bytes, metadata, content headers and tags stay.
  - It cannot be undone by this program.`
 
 const rebindRisk = `Rebinding writes each key that belongs to one resource again, under a token of

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
 	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/clitest"
 	"github.com/fenceproxy/fenceproxy/internal/testenv/s3link"
@@ -209,4 +211,21 @@ func TestS3Meter(t *testing.T) {
 	if want := clearLine + line + strings.Repeat("ü", 78-len(line)) + "…" + clearLine; out.String() != want {
 		t.Errorf("live: %q, want %q", out.String(), want)
 	}
+}
+
+// An object whose Expires is no date, as many on the web are, is framed like any other.
+func TestS3FrameExpires(t *testing.T) {
+	t.Parallel()
+	b := clitest.NewPail(t).Under(7)
+	core := minio.Core{Client: b.Server.Client(t)}
+	o := minio.PutObjectOptions{UserMetadata: map[string]string{"Expires": "0"}}
+	_, err := core.PutObject(t.Context(), b.Bucket, "k", strings.NewReader("abc"), 3, "", "", o)
+	clitest.Must(t, err)
+	if o := b.Run("frame", "k", "--dry-run").Want(t, cli.ExitOK); o.Out != "keys would be framed: 1 (3 B), skipped: 0, failed: 0\n" {
+		t.Errorf("--dry-run: %q", o.Out)
+	}
+	if o := b.Run("frame", "k", "--yes").Want(t, cli.ExitOK); o.Out != "keys framed: 1 (3 B), skipped: 0, failed: 0\n" {
+		t.Errorf("frame: %q", o.Out)
+	}
+	b.Holds("k", "abc")
 }

@@ -30,7 +30,7 @@ func Describe(h http.Header, info *minio.ObjectInfo) {
 	h.Set("Content-Type", info.ContentType)
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("Last-Modified", info.LastModified.UTC().Format(http.TimeFormat))
-	if !info.Expires.IsZero() {
+	if !info.Expires.IsZero() && h.Get("Expires") == "" {
 		h.Set("Expires", info.Expires.UTC().Format(http.TimeFormat))
 	}
 	if info.UserTagCount > 0 {

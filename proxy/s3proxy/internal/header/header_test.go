@@ -78,17 +78,20 @@ func TestPutOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.ContentType != "a/b" || o.ContentEncoding != "gzip,br" || o.ContentLanguage != "de,en" || o.ContentDisposition != "inline" || o.CacheControl != "no-store,private" ||
-		!o.Expires.Equal(time.Date(2094, 12, 1, 16, 0, 0, 0, time.UTC)) || o.StorageClass != "STANDARD_IA" || o.ServerSideEncryption == nil {
+		o.ExpiresText != "Wed, 01 Dec 2094 16:00:00 GMT" || o.StorageClass != "STANDARD_IA" || o.ServerSideEncryption == nil {
 		t.Errorf("%+v", o)
 	}
 	if !reflect.DeepEqual(o.UserMetadata, map[string]string{"x-amz-meta-color": "blue"}) || !reflect.DeepEqual(o.UserTags, map[string]string{"a": "b", "c": "d e"}) {
 		t.Errorf("metadata %v, tags %v", o.UserMetadata, o.UserTags)
 	}
+	if o, err := PutOptions(http.Header{"Expires": {"0"}}); err != nil || o.ExpiresText != "0" { // S3 stores it
+		t.Errorf("an Expires that is no date: %+v, %v", o, err)
+	}
 	if o, err := PutOptions(http.Header{}); err != nil || o.ContentType != "binary/octet-stream" {
 		t.Errorf("nothing: %+v, %v", o, err)
 	}
 	for name, value := range map[string]string{
-		"x-amz-acl": "public-read", "Expires": "tomorrow", "x-amz-tagging": "a=%zz", "X-Amz-Tagging": "a=1&a=2", "x-amz-server-side-encryption": "aws:kms:dsse",
+		"x-amz-acl": "public-read", "x-amz-tagging": "a=%zz", "X-Amz-Tagging": "a=1&a=2", "x-amz-server-side-encryption": "aws:kms:dsse",
 		"x-amz-server-side-encryption-aws-kms-key-id": "k", "x-amz-meta-large": string(make([]byte, 2050)),
 	} {
 		h := http.Header{}
@@ -112,10 +115,10 @@ func TestDescribe(t *testing.T) {
 	h := http.Header{}
 	Describe(h, &minio.ObjectInfo{
 		ContentType: "a/b", LastModified: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), UserTagCount: 2, VersionID: "v",
-		Metadata: http.Header{"X-Amz-Meta-A-B": {"c"}, "X-Amz-Meta-U": {"Über"}, "X-Minio-Meta-X": {"y"}, "Content-Encoding": {"aws-chunked"}, "Cache-Control": {"c"}},
+		Metadata: http.Header{"X-Amz-Meta-A-B": {"c"}, "X-Amz-Meta-U": {"Über"}, "X-Minio-Meta-X": {"y"}, "Content-Encoding": {"aws-chunked"}, "Cache-Control": {"c"}, "Expires": {"0"}},
 	})
 	want := http.Header{
-		"x-amz-meta-a-b": {"c"}, "x-amz-meta-u": {"=?UTF-8?B?w5xiZXI=?="}, "Cache-Control": {"c"}, "Content-Type": {"a/b"}, "Accept-Ranges": {"bytes"},
+		"x-amz-meta-a-b": {"c"}, "x-amz-meta-u": {"=?UTF-8?B?w5xiZXI=?="}, "Cache-Control": {"c"}, "Expires": {"0"}, "Content-Type": {"a/b"}, "Accept-Ranges": {"bytes"},
 		"Last-Modified": {"Fri, 02 Jan 2026 03:04:05 GMT"}, "X-Amz-Tagging-Count": {"2"}, "X-Amz-Version-Id": {"v"},
 	}
 	if !reflect.DeepEqual(h, want) {

@@ -29,16 +29,13 @@ func PutOptions(h http.Header) (s3store.PutOptions, error) {
 		ContentType: h.Get("Content-Type"), ContentEncoding: WithoutChunked(list(h, "Content-Encoding")),
 		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: list(h, "Content-Language"),
 		CacheControl: list(h, "Cache-Control"), StorageClass: h.Get("X-Amz-Storage-Class"),
-		Expires: Date(h.Get("Expires")),
+		ExpiresText: h.Get("Expires"), // which need not be a date
 	}
 	if o.ContentType == "" {
 		o.ContentType = defaultType
 	}
-	switch acl := h.Get("X-Amz-Acl"); {
-	case acl != "" && acl != "private" && acl != "bucket-owner-full-control":
+	if acl := h.Get("X-Amz-Acl"); acl != "" && acl != "private" && acl != "bucket-owner-full-control" {
 		return o, refusal.New(refusal.NotImplemented, "The ACL %q is not implemented by the proxy.", acl)
-	case o.Expires.IsZero() && h.Get("Expires") != "":
-		return o, refusal.New(refusal.InvalidArgument, "Expires is not a date of HTTP.")
 	}
 	var err error
 	if o.UserMetadata, err = metadata(h); err != nil {

@@ -116,7 +116,11 @@ func (o *Origin) Tags(ctx context.Context, info *minio.ObjectInfo) (map[string]s
 // Like returns put with what is stored beside the payload of which info tells.
 func Like(put s3store.PutOptions, info *minio.ObjectInfo) s3store.PutOptions {
 	h := info.Metadata
-	put.UserMetadata, put.ContentType, put.Expires = info.UserMetadata, info.ContentType, info.Expires
+	put.UserMetadata = make(map[string]string, len(info.UserMetadata))
+	for name, value := range info.UserMetadata {
+		put.UserMetadata["x-amz-meta-"+name] = value // in full: the name may begin so itself
+	}
+	put.ContentType, put.Expires, put.ExpiresText = info.ContentType, info.Expires, s3store.Expires(info)
 	put.ContentEncoding = header.WithoutChunked(h.Get("Content-Encoding"))
 	put.ContentDisposition, put.ContentLanguage, put.CacheControl = h.Get("Content-Disposition"), h.Get("Content-Language"), h.Get("Cache-Control")
 	return put

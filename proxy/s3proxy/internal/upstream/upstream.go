@@ -16,6 +16,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/lane"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
+	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 )
 
 // Config is where the store is, and who the proxy is there.
@@ -63,7 +64,7 @@ func New(c Config, m Metrics) (*Upstream, error) {
 		Secure:       false,
 		Region:       c.Region,
 		BucketLookup: minio.BucketLookupPath,
-		Transport:    u,
+		Transport:    s3store.Transport(u),
 		MaxRetries:   1, // what may be sent again package s3store decides
 	})
 	if err != nil {

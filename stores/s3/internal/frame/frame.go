@@ -83,9 +83,24 @@ func Parts(info *minio.ObjectInfo) int {
 	return max(n, 0)
 }
 
+// ExpiresHeader is where an Expires stands that minio-go would fail on.
+const ExpiresHeader = "X-Fence-Expires"
+
+// Expires is the Expires in the header of an answer, as it is stored.
+func Expires(info *minio.ObjectInfo) string {
+	if text := info.Headers.Get("Expires"); text != "" {
+		return text
+	}
+	return info.Headers.Get(ExpiresHeader)
+}
+
 // Hide makes info tell of the payload what it told of the object of so many
-// bytes. Checksums are of the object, and so not told.
+// bytes. Checksums are of the object, and so not told. Its Expires is among the
+// metadata then, as it is stored.
 func Hide(info *minio.ObjectInfo, state layout.State, size int64) {
+	if text := Expires(info); text != "" && info.Metadata != nil {
+		info.Metadata.Set("Expires", text)
+	}
 	info.Size, info.Headers = size, nil
 	if !state.Bare() {
 		info.Size = max(size-layout.HeaderSize, 0)
