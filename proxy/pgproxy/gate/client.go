@@ -112,6 +112,7 @@ func (m *Machine) extended() { m.extendedThat(asItWas) }
 
 func (m *Machine) extendedThat(wrap wrapping) {
 	m.batch.began = true
+	m.passed++
 	m.replies.push(reply{kind: passed, n: 1, wrap: wrap})
 }
 

@@ -73,7 +73,8 @@ func missing(body []byte) bool { return pgwire.FieldOf(body, pgwire.Code) == "26
 // skip drops the replies that will not come. If the Sync at which they go on has
 // been sent it is known what to do then.
 func (m *Machine) skip() {
-	sent, unprepared := m.replies.skipToSync()
+	sent, unprepared, left := m.replies.skipToSync()
+	m.done += left
 	m.prepared = m.prepared && !unprepared
 	if sent {
 		if m.leaveFailed {
@@ -107,12 +108,13 @@ func (m *Machine) failedQuery(r reply) Answer {
 	return Answer{Do: Strip, Then: Sync}
 }
 
-// doubt marks what the batch under way has defined: it may not have come to pass.
+// doubt marks what the batch under way has defined, but for what the server has said
+// it did: it may not have come to pass.
 func (m *Machine) doubt() {
 	m.mistrust = true
 	for i := range m.touched {
 		t := &m.touched[i]
-		if t.boundary > m.answered || redefined(m.touched[i+1:], t.name) {
+		if t.message < m.done || t.boundary > m.answered || redefined(m.touched[i+1:], t.name) {
 			continue
 		}
 		if t.name == "" {

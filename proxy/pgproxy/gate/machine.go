@@ -149,6 +149,8 @@ type Machine struct {
 	number   uint64 // of the last message that something went in front of
 	sent     uint64 // boundaries
 	answered uint64
+	passed   uint64 // the client's messages of the extended protocol
+	done     uint64 // of which so many have been answered, or will not be
 	// skipping: the server leaves out what comes up to the next Sync, which has
 	// not been sent yet.
 	skipping bool
@@ -167,6 +169,7 @@ type Machine struct {
 // touch is a change of what a name of a statement means.
 type touch struct {
 	boundary uint64 // the change came before that one
+	message  uint64 // and with that one
 	name     string
 	is       statement.Meaning
 }

@@ -63,12 +63,12 @@ func (m *Machine) define(name []byte, st statement.Meaning) {
 func (m *Machine) touch(name string, was, is statement.Meaning) {
 	for i := m.earlier; i < len(m.touched); i++ {
 		if t := &m.touched[i]; t.name == name {
-			t.is = is
+			t.is, t.message = is, m.passed
 			return
 		}
 	}
 	if was != is || m.pending([]byte(name)) {
-		m.touched = append(m.touched, touch{boundary: m.sent, name: name, is: is})
+		m.touched = append(m.touched, touch{boundary: m.sent, message: m.passed, name: name, is: is})
 	}
 }
 

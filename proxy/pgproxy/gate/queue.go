@@ -129,17 +129,20 @@ func (q *queue) replace(r reply) {
 }
 
 // skipToSync drops what a server leaves out that skips up to the next Sync. It
-// reports whether that Sync has been sent, and whether the proxy's own statements
-// were to be prepared before it.
-func (q *queue) skipToSync() (sent, unprepared bool) {
+// reports whether that Sync has been sent, whether the proxy's own statements were
+// to be prepared before it, and how many messages of the client's are left out.
+func (q *queue) skipToSync() (sent, unprepared bool, left uint64) {
 	for q.size > 0 {
 		if q.first().kind == syncReply {
-			return true, unprepared
+			return true, unprepared, left
 		}
 		r := q.pop()
 		unprepared = unprepared || r.prepares
+		if r.kind == passed {
+			left += uint64(r.n) //nolint:gosec // a count
+		}
 	}
-	return false, unprepared
+	return false, unprepared, left
 }
 
 // dropSyncs forgets the Syncs before that boundary, and returns how many.

@@ -48,6 +48,7 @@ func (m *Machine) settle(at place) {
 	}
 	m.touched = m.touched[:copy(m.touched, m.touched[settled:])]
 	m.earlier = max(0, m.earlier-settled)
+	m.mistrust = m.mistrust && at != idle // no portal outlives its transaction
 	if m.replies.boundaries > 0 {
 		return
 	}
@@ -56,7 +57,7 @@ func (m *Machine) settle(at place) {
 		m.entered = m.entered && at != idle
 	}
 	if at == idle {
-		m.mistrust, m.readOnly = false, m.readOnly && m.batch.began
+		m.readOnly = m.readOnly && m.batch.began
 		if len(m.portals) > 0 && !m.batch.began {
 			clear(m.portals)
 		}

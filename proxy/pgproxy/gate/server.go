@@ -94,6 +94,8 @@ func (m *Machine) Server(kind byte, body []byte) Answer {
 		do := Relay
 		if r.kind == ours {
 			do = Drop
+		} else {
+			m.done++
 		}
 		if r.n--; r.n == 0 && r.wrap != asItWas {
 			m.wrapOpen = r.wrap == opened
