@@ -18,7 +18,7 @@ import (
 // it: what a proxy costs at least.
 func Nginx(tb testing.TB, server *S3Server) string {
 	tb.Helper()
-	path := Program(tb, "nginx", "/usr/sbin/nginx") // sbin is rarely in PATH
+	path := Program(tb, "nginx", "/usr/sbin/nginx", "debian/usr/sbin/nginx") // sbin is rarely in PATH
 	return beside(tb, "nginx", func(dir string, port int) (command, error) {
 		config := filepath.Join(dir, "nginx.conf")
 		err := os.WriteFile(config, fmt.Appendf(nil, `daemon off;
