@@ -127,7 +127,7 @@ CREATE OR REPLACE FUNCTION fence.make_way(resource text, below bigint, round int
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NOT evict OR round >= 40
-    OR round > 2 AND NOT EXISTS (SELECT FROM fence.holders(resource) h WHERE h.evictable OR h.claiming AND h.pid IS NOT NULL) THEN
+    OR round > 2 AND (SELECT NOT bool_or(h.evictable OR h.claiming AND h.pid IS NOT NULL) FROM fence.holders(resource) h) THEN  -- NULL: nobody is left
     PERFORM fence.still_blocked(resource, wait);
   END IF;
   IF below IS NULL THEN
