@@ -75,7 +75,13 @@ func Up(ctx context.Context, databaseURL string, c Config) error {
 		if err != nil {
 			return err
 		}
-		if err := inPath(ctx, db, func(tx *sql.Tx) error { return newEnough(ctx, tx) }); err != nil {
+		err = inPath(ctx, db, func(tx *sql.Tx) error {
+			if err := newEnough(ctx, tx); err != nil {
+				return err
+			}
+			return readVersions(ctx, tx)
+		})
+		if err != nil {
 			return err
 		}
 		if err := apply(ctx, db, notices, c.Progress); err != nil {

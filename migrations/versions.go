@@ -32,7 +32,7 @@ func (versions) CreateTable(table string) string {
 		version_id bigint NOT NULL,
 		is_applied boolean NOT NULL,
 		tstamp timestamp NOT NULL DEFAULT pg_catalog.now()
-	); GRANT SELECT ON ` + table + ` TO PUBLIC`
+	)`
 }
 
 // InsertVersion implements dialect.Querier. It inserts as the owner of the
@@ -67,6 +67,27 @@ func (versions) GetLatestVersion(table string) string {
 // TableExists implements dialect.QuerierExtender.
 func (versions) TableExists(table string) string {
 	return "SELECT pg_catalog.to_regclass('" + table + "') IS NOT NULL"
+}
+
+// readVersions lets who may act as the owner of the table of versions, but does
+// not inherit from it, read that: the runner reads as itself.
+func readVersions(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `DO $$
+		DECLARE
+			me    name := current_user;
+			owner name;
+		BEGIN
+			SELECT pg_get_userbyid(c.relowner) INTO owner FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			 WHERE n.nspname = 'fence' AND c.relname = 'migrations' AND NOT has_table_privilege(c.oid, 'SELECT');
+			IF FOUND THEN
+				PERFORM pg_advisory_xact_lock(hashtextextended('fence.grant', 7203410)), set_config('role', owner, true);
+				EXECUTE format('GRANT SELECT ON fence.migrations TO %I', me);
+			END IF;
+		END $$`)
+	if err != nil {
+		return fmt.Errorf("grant reading of %s: %w", versionTable, err)
+	}
+	return nil
 }
 
 // sessionLock makes concurrent runners wait for each other, by goose's lock,
