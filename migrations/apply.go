@@ -75,7 +75,7 @@ func apply(ctx context.Context, db *sql.DB, notices *notices, progress func(Step
 				return err
 			}
 			tell(progress, step)
-			return nil
+			return readVersions(ctx, tx)
 		}
 		steps = append(steps, goose.NewGoMigration(int64(v), &goose.GoFunc{RunTx: up}, nil))
 	}

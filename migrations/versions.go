@@ -70,9 +70,11 @@ func (versions) TableExists(table string) string {
 }
 
 // readVersions lets who may act as the owner of the table of versions, but does
-// not inherit from it, read that: the runner reads as itself.
+// not inherit from it, read that: the runner reads as itself. To the end of the
+// transaction the role is then the owner.
 func readVersions(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `DO $$
+	_, err := tx.ExecContext(ctx, `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+		DO $$
 		DECLARE
 			me    name := current_user;
 			owner name;
