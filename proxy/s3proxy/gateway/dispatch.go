@@ -29,10 +29,11 @@ import (
 //
 // A handler is a method func() error. It asks exchange for
 //
-//	writeToken(key, size)  the token to write key with. If a body of that size
-//	                       (0: none) is to come it is refused here if it is stale.
-//	readToken(key)         the token to read key with; the zero Token if there is
-//	                       none and none is needed. For a listing key is the prefix.
+//	write(key, size, act)  act under the token to write key with. If a body of that
+//	                       size (0: none) is to come it is refused here if it is stale.
+//	read(key, act)         act under the token to read key with; the zero Token if
+//	                       there is none and none is needed.
+//	writeToken, readToken  the token alone. For a listing key is the prefix.
 //	payload()              the body: decoded, with a size. Its last byte comes
 //	                       when all of it was verified: read a document to its end.
 //	header.PutOptions(h)   what the headers say of an object that is written
@@ -46,7 +47,7 @@ import (
 // the client does not take what it has for the whole.
 //
 // Handlers of operations on several keys call address.Key, x.fenced and
-// writeToken for each key, and copies ask x.source. Where nothing is fenced, requests do not come here,
+// write for each key, and copies ask x.source. Where nothing is fenced, requests do not come here,
 // but a fenced bucket may have keys that are not (Untokened Allow, x.fenced is
 // false): x.g.core reaches them.
 
