@@ -24,7 +24,7 @@ const (
 
 // cleanUp removes what this run made, versions and unfinished uploads included,
 // and what others forgot. It returns the keys of what it could not remove.
-func (s *store) cleanUp(ctx context.Context) (left []string) {
+func (s *store) cleanUp(ctx context.Context) []string {
 	defer s.release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaningTime)
 	defer cancel()
@@ -36,21 +36,27 @@ func (s *store) cleanUp(ctx context.Context) (left []string) {
 	if s.unheard {
 		looks = lateLooks
 	}
-	for {
-		var found bool
-		if left, found = s.sweep(ctx); len(left) > 0 {
-			return left
-		}
-		if found {
+	for failures := 0; ; {
+		left, found := s.sweep(ctx)
+		switch {
+		case len(left) > 0:
+			if failures++; failures == attempts {
+				return left
+			}
+		case found:
 			continue
-		}
-		if looks--; looks <= 0 && len(s.made) == 0 {
-			return nil
+		default:
+			if looks--; looks <= 0 && len(s.made) == 0 {
+				return nil
+			}
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return slices.Sorted(maps.Keys(s.made))
+			if len(left) == 0 {
+				left = slices.Sorted(maps.Keys(s.made))
+			}
+			return left
 		}
 	}
 }

@@ -206,7 +206,9 @@ func TestLostReplies(t *testing.T) {
 		link.DropReply(s3link.Op(), 3+29*i)
 		link.Answer(s3link.Op(), 11+29*i, http.StatusServiceUnavailable, "SlowDown")
 	}
-	link.DropReply(s3link.Op(s3link.DeleteObject), 1) // it is gone, and nobody has heard of it
+	// They are done, and nobody has heard of it.
+	link.DropReply(s3link.Op(s3link.DeleteObject), 1)
+	link.DropReply(s3link.Op(s3link.CompleteMultipartUpload), 1)
 	client, err := minio.New(link.Endpoint(), &minio.Options{
 		Creds: credentials.NewStaticV4("k", "s", ""), Region: "us-east-1", Transport: transport(t), MaxRetries: 1,
 		BucketLookup: minio.BucketLookupPath,
@@ -214,6 +216,9 @@ func TestLostReplies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	link.Answer(func(r s3link.Request) bool {
+		return r.Op == s3link.DeleteObject && r.Header.Get("If-Match") == "" // of the cleaning up
+	}, 2, http.StatusServiceUnavailable, "SlowDown")
 	report := mustRun(t, client, probe.Config{Bucket: "bucket", Rounds: 1, Parallel: 8})
 	if err := report.Framed(); err != nil {
 		t.Error(err)

@@ -224,13 +224,13 @@ func (s *store) complete(ctx context.Context, key string, u upload, c condition)
 func (s *store) abort(ctx context.Context, key, id string) answer {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	err := s.core.AbortMultipartUpload(ctx, s.config.Bucket, key, id)
-	if err == nil {
+	a := answered("", s.core.AbortMultipartUpload(ctx, s.config.Bucket, key, id))
+	if a.err == nil || a.absent() { // absent: it was completed, and the reply got lost
 		s.mu.Lock()
 		delete(s.uploads, id)
 		s.mu.Unlock()
 	}
-	return answered("", err)
+	return a
 }
 
 // read reads an object, as a whole unless opts say otherwise.
