@@ -34,14 +34,17 @@ func (s *service) compact(tb testing.TB) {
 func TestCompactionWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := newService(t, testenv.StartEtcd(t, testenv.EtcdConfig{}))
-	link := newLink(t, s.Addr())
 	holder := s.locker(t, etcdlock.Config{TTL: longTTL}, s.Addr())
-	waiter := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
-	for _, acquire := range []locktest.AcquireFunc{waiter.Acquire, waiter.AcquireShared} {
-		held, before := locktest.MustAcquire(t, holder.Acquire, "r"), watches(link)
-		got := start(t, acquire, "r")
+	for _, acquire := range []func(*etcdlock.Locker) locktest.AcquireFunc{
+		func(l *etcdlock.Locker) locktest.AcquireFunc { return l.Acquire },
+		func(l *etcdlock.Locker) locktest.AcquireFunc { return l.AcquireShared },
+	} {
+		link := newLink(t, s.Addr())
+		waiter := s.locker(t, etcdlock.Config{TTL: longTTL}, link.Addr())
+		held := locktest.MustAcquire(t, holder.Acquire, "r")
+		got := start(t, acquire(waiter), "r")
 		s.awaitKeys(t, "r", 2)
-		awaitWatch(t, link, before)
+		awaitWatch(t, link, 0)
 		link.Refuse(true)
 		locktest.MustRelease(t, held)
 		s.compact(t)

@@ -68,7 +68,7 @@ func TestAttackLateComplete(t *testing.T) {
 			held := link.Hold(s3link.Op(s3link.CompleteMultipartUpload), 1)
 			told := make(chan error, 1)
 			go func() { told <- b.complete(t.Context(), e) }()
-			eventually(t, "the link has it", func() bool { return link.Count(s3link.CompleteMultipartUpload) > 0 })
+			<-held.Taken()
 			b.part(t, e, "old again")
 			resource.Number = 34
 			holder := newer.app(t, resource)

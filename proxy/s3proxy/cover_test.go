@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,13 +49,15 @@ func newCovering(t *testing.T, wait time.Duration, touched bool) *covering {
 // begun to get.
 func (c *covering) writing(t *testing.T, key string) *raw {
 	t.Helper()
-	before := c.link.Count(s3link.PutObject)
+	before := len(c.link.Requests())
 	conn := c.dial(t)
 	conn.head(c.proxy, http.MethodPut, "/"+c.bucket+"/"+key, 2<<20, nil)
 	if _, err := conn.Write(bytes.Repeat([]byte("x"), 2<<20-1)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the store gets it", func() bool { return c.link.Count(s3link.PutObject) > before })
+	eventually(t, "the store gets it", func() bool {
+		return slices.ContainsFunc(c.link.Requests()[before:], func(r s3link.Request) bool { return r.Op == s3link.PutObject && r.Key == key })
+	})
 	return conn
 }
 

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // Held is a request that the link has taken, or will take, and keeps.
@@ -49,6 +51,9 @@ func (h *Held) Taken() <-chan struct{} { return h.taken }
 // Abandon cuts the client's connection. Call it once, if at all.
 func (h *Held) Abandon() { close(h.abandon) }
 
+// patience is how long Deliver waits for a request that does not come.
+const patience = time.Minute
+
 // Deliver waits for the request and sends it to the server. It returns the
 // server's status and answer; call it as often as you like, as a network that
 // repeats what it carries.
@@ -59,6 +64,8 @@ func (h *Held) Deliver(ctx context.Context) (status int, answer string, err erro
 		return 0, "", context.Cause(ctx)
 	case <-h.link.ending:
 		return 0, "", errors.New("the link has ended")
+	case <-time.After(patience):
+		return 0, "", fmt.Errorf("no such request came within %v", patience)
 	}
 	res, err := h.link.send(h.request.WithContext(ctx), bytes.NewReader(h.body))
 	if err != nil {

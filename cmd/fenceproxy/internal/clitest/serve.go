@@ -161,11 +161,24 @@ func (p *Proxy) Ends(code int, words ...string) {
 // Reload has the configuration read again.
 func (p *Proxy) Reload() {
 	p.t.Helper()
+	p.hangUp(`"msg":"reloaded"`)
+}
+
+// Mistaken has a configuration read that has a mistake, and wants it told.
+func (p *Proxy) Mistaken(words ...string) {
+	p.t.Helper()
+	p.hangUp(append([]string{`"msg":"not reloaded, nothing was changed"`}, words...)...)
+}
+
+// hangUp sends the signal to reload, and waits for what it is answered: what was
+// logged before is none, of this call and of those that come.
+func (p *Proxy) hangUp(words ...string) {
+	p.t.Helper()
 	p.mu.Lock()
-	p.seen = len(p.lines) // what is awaited comes now
+	p.seen = len(p.lines)
 	p.mu.Unlock()
 	p.Signal(syscall.SIGHUP)
-	p.Await("reloaded")
+	p.Await(words...)
 }
 
 // Get asks the admin listener.

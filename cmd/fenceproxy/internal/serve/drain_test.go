@@ -64,8 +64,7 @@ func testServeFlags(t *testing.T, s *stand) {
 		t.Errorf("a token and a statement in one message: %v", err)
 	}
 	p.Await("statement refused", "SELECT 'in the log'")
-	p.Signal(syscall.SIGHUP)
-	p.Await("reloaded")
+	p.Reload()
 	p.Signal(syscall.SIGINT)
 	p.Ends(0, "stopped")
 	p = s.start("--postgres-listen", "127.0.0.1:0", "--postgres-upstream", s.server.Addr(), "--evict=perhaps")

@@ -42,8 +42,7 @@ func testServeS3ReloadMistakes(t *testing.T, s *clitest.Shop) {
 		{clitest.OneShop + "  - {listen: STORE, upstream: {endpoint: 'http://h', access_key: a, secret_key: s3cret}, clients: [{access_key: app, secret_key: s3cret-of-the-app, buckets: ['*']}]}\n", "s3[1].listen: cannot listen on " + s.Server.Endpoint()},
 	} {
 		s.File(clitest.JSONLog + c.text)
-		p.Signal(syscall.SIGHUP)
-		p.Await("not reloaded, nothing was changed", c.says)
+		p.Mistaken(c.says)
 	}
 	s.Stores(s.Customer(addr, 34).Put("k", "one"))
 	if strings.Contains(p.Log(), "s3cret") {

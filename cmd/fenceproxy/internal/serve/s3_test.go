@@ -82,8 +82,7 @@ func testServeS3Flags(_ *testing.T, s *clitest.Shop) {
 	other.Bucket = "another"
 	_, code = other.Get("k")
 	s.Refuses(code, "AccessDenied")
-	p.Signal(syscall.SIGHUP)
-	p.Await("reloaded")
+	p.Reload()
 	s.Stores(s.Customer(addr, 34).Put("k", "two"))
 	p.Signal(syscall.SIGINT)
 	p.Ends(0, "stopped")
