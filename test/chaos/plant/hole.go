@@ -60,6 +60,15 @@ const noWait = `
 	END $$;
 	CREATE OR REPLACE FUNCTION fence.terminate(pid int) RETURNS boolean LANGUAGE sql RETURN true`
 
+// slowCheck leaves, between a check and its COMMIT, the time that a claim needs.
+const slowCheck = `
+	CREATE OR REPLACE FUNCTION fence.check(token text, OUT seq oid, OUT epoch bigint)
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+	BEGIN
+	  SELECT v.seq, v.epoch INTO check.seq, check.epoch FROM fence.verify_all(token, transaction_timestamp()) v;
+	  PERFORM pg_sleep(0.3 * random() ^ 2);
+	END $$;`
+
 var noCheckInStore = []Change{{
 	"stores/postgres/message.go", `checkExclusive = "::pg_catalog.int8, true)"`, `checkExclusive = "::pg_catalog.int8, true) and false"`,
 }}
@@ -98,7 +107,7 @@ func Holes() []Hole {
 		},
 		{
 			Name: "claims that do not wait for who has been checked", Ways: []string{ways.Triggers},
-			SQL: noWait,
+			SQL: slowCheck + noWait,
 		},
 		{
 			Name: "claims that lower the mark", Ways: []string{ways.PGStore, ways.ProxyPgx, ways.Triggers},
