@@ -3,13 +3,15 @@ package http1
 import (
 	"errors"
 	"io"
+	"os"
 	"time"
 )
 
-// What a client sends of a body that nobody wants is read on for so long, so that it
-// reads the answer before its connection breaks.
+// What a client sends of a body that nobody wants is read on as long as it comes, so that
+// it reads the answer before its connection breaks.
 const (
-	lingerTime  = 3 * time.Second
+	lingerTime  = 3 * time.Second  // for each piece of it
+	lingerLimit = 30 * time.Second // for all of it, before the connection's end
 	lingerBytes = 64 << 20
 )
 
@@ -18,13 +20,12 @@ const (
 const maxSkip = 256 << 10
 
 // skip reads away, behind the answer, what is left of a body that nobody wants, so that
-// another request can follow. Each piece of it has its time. It reports whether it came
-// to its end.
+// another request can follow. It reports whether it came to its end.
 func (c *conn) skip(b *body) bool {
 	for !b.whole.Load() {
 		c.reads.within(lingerTime)
 		if _, err := io.CopyN(io.Discard, b, readSize); err != nil && !b.whole.Load() {
-			c.lingerOn()
+			c.lingerOn(err)
 			return false
 		}
 	}
@@ -36,16 +37,37 @@ func (c *conn) skip(b *body) bool {
 // connection is whole until the body is: who relays it might cut both sides when one
 // ends.
 func (c *conn) linger(b *body) {
-	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-	if _, err := io.CopyN(io.Discard, b, lingerBytes); !errors.Is(err, io.EOF) {
-		c.lingerOn()
+	if err := c.drain(b); !errors.Is(err, io.EOF) {
+		c.lingerOn(err)
 	}
 }
 
-// lingerOn is linger where nobody knows what is coming.
-func (c *conn) lingerOn() {
+// lingerOn is linger where nobody knows what is coming, and has not come in time if err
+// says so.
+func (c *conn) lingerOn(err error) {
 	_ = c.closeWrite()
-	_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.drain(c.Conn)
+	}
+}
+
+// drain reads r away, as much as there is time for, and returns what ended it: nil if it
+// has had enough.
+func (c *conn) drain(r io.Reader) error {
+	end := time.Now().Add(lingerLimit)
+	for n := 0; n < lingerBytes; n += readSize {
+		limit := time.Now().Add(lingerTime)
+		if end.Before(limit) {
+			limit = end
+		}
+		if err := c.SetReadDeadline(limit); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.Discard, r, readSize); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // closeWrite ends what is sent.

@@ -143,24 +143,34 @@ func TestRefusedNeverComes(t *testing.T) {
 	}
 }
 
-// As long as a body comes it is read away, slow as it is.
+// As long as a body comes it is read away, slow as it is, whether another request may
+// follow or the connection ends with it.
 func TestRefusedComesSlowly(t *testing.T) {
 	t.Parallel()
-	c := start(t, patient(refusing)).dial(t)
-	const pieces = 6
-	c.send(refused(pieces*readSize, ""))
-	c.forbidden("slow", false)
-	begun := time.Now()
-	tick := time.NewTicker(lingerTime / 4)
-	defer tick.Stop()
-	for range pieces {
-		<-tick.C
-		c.send(string(pattern(readSize)))
+	for name, first := range map[string]int{"short": 0, "long": maxSkip} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, patient(refusing)).dial(t)
+			const pieces = 6
+			c.send(refused(first+pieces*readSize, "") + string(pattern(first)))
+			c.forbidden("slow", first > 0)
+			begun := time.Now()
+			tick := time.NewTicker(lingerTime / 4)
+			defer tick.Stop()
+			for range pieces {
+				<-tick.C
+				c.send(string(pattern(readSize)))
+			}
+			if took := time.Since(begun); took < lingerTime {
+				t.Errorf("it came in %v", took)
+			}
+			if first == 0 {
+				c.served("slow")
+			} else if got := c.rest(); got != "" {
+				t.Errorf("then comes %q", got)
+			}
+		})
 	}
-	if took := time.Since(begun); took < lingerTime {
-		t.Errorf("it came in %v", took)
-	}
-	c.served("slow")
 }
 
 // What is left of a body is nothing to its handler's context, nor to Shutdown, which

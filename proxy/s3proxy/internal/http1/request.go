@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -132,8 +131,7 @@ func (c *conn) decline(err error) {
 	c.writes.within(c.client.SendTimeout)
 	text = http.StatusText(status) + text + "\n"
 	_ = c.write(appendStatus(nil, true, status), []byte("Content-Type: text/plain; charset=utf-8\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\nConnection: close\r\n\r\n"+text))
-	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-	c.lingerOn()
+	c.lingerOn(nil)
 }
 
 // unsupported reports whether the body has a transfer encoding that is not served, or
