@@ -13,12 +13,18 @@ import (
 	"github.com/fenceproxy/fenceproxy/internal/localserver"
 )
 
+// NginxProgram is the path of nginx: sbin is rarely in PATH.
+func NginxProgram(tb testing.TB) string {
+	tb.Helper()
+	return Program(tb, "nginx", "/usr/sbin/nginx", "debian/usr/sbin/nginx")
+}
+
 // Nginx starts an nginx in front of an S3 server, for this test alone, and
 // returns its host:port. It passes everything on as it comes, without a look at
 // it: what a proxy costs at least.
 func Nginx(tb testing.TB, server *S3Server) string {
 	tb.Helper()
-	path := Program(tb, "nginx", "/usr/sbin/nginx", "debian/usr/sbin/nginx") // sbin is rarely in PATH
+	path := NginxProgram(tb)
 	return beside(tb, "nginx", func(dir string, port int) (command, error) {
 		config := filepath.Join(dir, "nginx.conf")
 		err := os.WriteFile(config, fmt.Appendf(nil, `daemon off;

@@ -41,6 +41,7 @@ type objects struct {
 // benchS3Proxy is minio-go by way of the proxy, of others, of a relay, and of nothing.
 func benchS3Proxy(b *bed.Bed, s Size) (rows []results.Row, of []string, err error) {
 	store := scene.StartStore(b)
+	of = []string{scene.VersityVersion(b), scene.NginxVersion(b), scene.Module("github.com/minio/minio-go/v7")}
 	var ways []objects
 	for _, w := range []struct {
 		name string
@@ -70,7 +71,7 @@ func benchS3Proxy(b *bed.Bed, s Size) (rows []results.Row, of []string, err erro
 	if !s.Quick {
 		rows = append(rows, gobench.Run(b, s.Root, gobench.Bench{Package: "./cmd/fenceproxy", Pattern: "S3Uploads", Time: "1x", Rounds: 1})...)
 	}
-	return rows, []string{scene.VersityVersion(b), scene.NginxVersion(b), scene.Module("github.com/minio/minio-go/v7")}, nil
+	return rows, of, nil
 }
 
 func inParts(g scene.Gate) func(ctx context.Context, key string, value *bytes.Reader, size int64) error {

@@ -27,7 +27,7 @@ func PgBouncerVersion(b *bed.Bed) string {
 
 // NginxVersion is "nginx 1.22.1".
 func NginxVersion(b *bed.Bed) string {
-	said := strings.Fields(Says(b, 3, "-v", "nginx", "/usr/sbin/nginx"))
+	said := strings.Fields(Says(b, 3, "-v", testenv.NginxProgram(b)))
 	return strings.ReplaceAll(said[len(said)-1], "/", " ")
 }
 
