@@ -63,6 +63,7 @@ func TestRefusals(t *testing.T) {
 		"a condition twice, not signed":  {change(good, "Host", "If-Match: a\nif-match: b\nHost"), "InvalidArgument"},
 		"metadata twice, signed as one":  {change(scribe{}.header(change(getHead, "Host", "x-amz-meta-a: b,c\nHost"), "host", "x-amz-content-sha256", "x-amz-date", "x-amz-meta-a"), "b,c", "b\nx-amz-meta-a: c"), ""},
 		"a list in two lines, signed so": {scribe{}.header(change(getHead, "Host", "Cache-Control: a\nCache-Control: b\nHost"), "cache-control", "host", "x-amz-content-sha256", "x-amz-date"), ""},
+		"one of Amazon's in two":         {scribe{}.header(change(getHead, "Host", "X-Amz-Object-Attributes: ETag\nX-Amz-Object-Attributes: ObjectSize\nHost"), "host", "x-amz-content-sha256", "x-amz-date", "x-amz-object-attributes"), ""},
 		"date twice":                     {change(good, "Host", "x-amz-date: 20130524T000000Z\nHost"), "AccessDenied"},
 		"no date":                        {change(good, "x-amz-date: 20130524T000000Z\n", ""), "AccessDenied"},
 		"date with fractions":            {change(good, "T000000Z", "T000000.5Z"), "AccessDenied"},

@@ -209,6 +209,8 @@ func single(name string) bool {
 	switch name {
 	case "content-disposition", "content-type", "expires", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "range":
 		return true
+	case "x-amz-object-attributes", "x-amz-optional-object-attributes": // lists, which SDKs send so
+		return false
 	}
 	return strings.HasPrefix(name, "x-amz-") && !strings.HasPrefix(name, "x-amz-meta-")
 }
