@@ -12,7 +12,7 @@ import (
 const (
 	lingerTime  = 3 * time.Second  // for each piece of it
 	lingerLimit = 30 * time.Second // for all of it, before the connection's end
-	lingerBytes = 64 << 20
+	lingerBytes = 64 << 20         // of the body, and of what is behind it
 )
 
 // maxSkip is the length in bytes of a body that is read away for the sake of its
@@ -25,7 +25,7 @@ func (c *conn) skip(b *body) bool {
 	for !b.whole.Load() {
 		c.reads.within(lingerTime)
 		if _, err := io.CopyN(io.Discard, b, readSize); err != nil && !b.whole.Load() {
-			c.lingerOn(err)
+			c.lingerOn(err, time.Now().Add(lingerLimit))
 			return false
 		}
 	}
@@ -37,24 +37,24 @@ func (c *conn) skip(b *body) bool {
 // connection is whole until the body is: who relays it might cut both sides when one
 // ends.
 func (c *conn) linger(b *body) {
-	if err := c.drain(b); !errors.Is(err, io.EOF) {
-		c.lingerOn(err)
+	end := time.Now().Add(lingerLimit)
+	if err := c.drain(b, end); !errors.Is(err, io.EOF) {
+		c.lingerOn(err, end)
 	}
 }
 
 // lingerOn is linger where nobody knows what is coming, and has not come in time if err
 // says so.
-func (c *conn) lingerOn(err error) {
+func (c *conn) lingerOn(err error, end time.Time) {
 	_ = c.closeWrite()
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		_ = c.drain(c.Conn)
+		_ = c.drain(c.Conn, end)
 	}
 }
 
 // drain reads r away, as much as there is time for, and returns what ended it: nil if it
 // has had enough.
-func (c *conn) drain(r io.Reader) error {
-	end := time.Now().Add(lingerLimit)
+func (c *conn) drain(r io.Reader, end time.Time) error {
 	for n := 0; n < lingerBytes; n += readSize {
 		limit := time.Now().Add(lingerTime)
 		if end.Before(limit) {

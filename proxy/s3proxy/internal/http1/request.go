@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -131,7 +132,7 @@ func (c *conn) decline(err error) {
 	c.writes.within(c.client.SendTimeout)
 	text = http.StatusText(status) + text + "\n"
 	_ = c.write(appendStatus(nil, true, status), []byte("Content-Type: text/plain; charset=utf-8\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\nConnection: close\r\n\r\n"+text))
-	c.lingerOn(nil)
+	c.lingerOn(nil, time.Now().Add(lingerLimit))
 }
 
 // unsupported reports whether the body has a transfer encoding that is not served, or
