@@ -114,10 +114,11 @@ func TestSlotMoves(t *testing.T) {
 // time keeps it.
 func TestRightsAreTakenAway(t *testing.T) {
 	t.Parallel()
+	const ttl = 2 * shortTTL // half of which is slept away
 	s := newService(t, testenv.StartRedis(t, testenv.RedisConfig{}))
 	client := s.user(t, "u", append(leastRights, "&"+s.prefix+"*")...)
-	locker := newLocker(t, client, redislock.Config{Prefix: s.prefix, TTL: shortTTL})
-	other := s.locker(t, redislock.Config{TTL: shortTTL}, s.Addr())
+	locker := newLocker(t, client, redislock.Config{Prefix: s.prefix, TTL: ttl})
+	other := s.locker(t, redislock.Config{TTL: ttl}, s.Addr())
 	held := locktest.MustAcquire(t, locker.Acquire, "r")
 	takeAway := func() { do(t, s.client, "ACL", "SETUSER", "u", "-@all") }
 	giveBack := func() { do(t, s.client, append([]any{"ACL", "SETUSER", "u"}, leastRights...)...) }

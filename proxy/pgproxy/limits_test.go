@@ -19,14 +19,14 @@ import (
 // is ended; one without a token, or that works, is not.
 func TestIdleInTransaction(t *testing.T) {
 	t.Parallel()
-	const limit = 500 * time.Millisecond
+	const limit = 2 * time.Second
 	sc := newScene(t, testenv.Postgres(t), Config{IdleInTransaction: limit})
 	idle, busy, bare := sc.connect(sc.via(sc.token(1).String())), sc.connect(sc.via(sc.token(1).String())), sc.connect(sc.via(""))
 	for _, conn := range []*pgx.Conn{idle, busy, bare} {
 		sc.exec(conn, "BEGIN")
 		sc.exec(conn, "SELECT 1")
 	}
-	sc.exec(busy, "SELECT pg_sleep(1.5)") // three times the limit
+	sc.exec(busy, "SELECT pg_sleep(5)") // longer than the limit
 	sc.exec(busy, "COMMIT")
 	_, err := idle.Exec(t.Context(), "COMMIT")
 	sc.wants(err, "25P03")

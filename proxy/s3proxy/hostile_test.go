@@ -162,7 +162,7 @@ func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	c := e.config()
-	c.MaxBodyTime = 300 * time.Millisecond
+	c.MaxBodyTime = 2 * time.Second
 	p := start(t, c)
 	put(t, p.app(t, token(33)), e.bucket, "k", "v")
 	for _, size := range []int{100, 4 << 20} {
@@ -182,7 +182,7 @@ func TestSlowBody(t *testing.T) {
 	// One that comes slowly is waited for, within bounds: see TestIntakeTrickles.
 	conn := p.dial(t)
 	conn.head(p, http.MethodPut, "/"+e.bucket+"/k", 10, carrying(t, token(33)))
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(c.MaxBodyTime / 8) // ten of them take longer than it
 	defer tick.Stop()
 	for i := range 10 {
 		<-tick.C
@@ -191,7 +191,7 @@ func TestSlowBody(t *testing.T) {
 		}
 	}
 	if status, code := conn.answer(); status != 200 {
-		t.Errorf("ten bytes in a second: %d %s", status, code)
+		t.Errorf("ten bytes, one by one: %d %s", status, code)
 	}
 	expectValue(t, p.app(t, token(33)), e.bucket, "k", "0123456789")
 }
@@ -200,14 +200,14 @@ func TestSlowBody(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	c := e.config()
-	c.MaxBodyTime = 300 * time.Millisecond
-	p := start(t, c)
 	body := make([]byte, 64<<20)
-	app := p.app(t, token(33))
+	app := e.start(t).app(t, token(33)) // whose bodies have their time
 	if _, err := app.PutObject(t.Context(), e.bucket, "k", bytes.NewReader(body), int64(len(body)), "", "", minio.PutObjectOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	c := e.config()
+	c.MaxBodyTime = 300 * time.Millisecond
+	p := start(t, c)
 	conn := p.dial(t)
 	conn.head(p, http.MethodGet, "/"+e.bucket+"/k", 0, carrying(t, token(33)))
 	if _, err := conn.in.Peek(1); err != nil {

@@ -14,7 +14,7 @@ func TestHeaders(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	c := e.config()
-	c.HeaderTimeout = 300 * time.Millisecond
+	c.HeaderTimeout = 2 * time.Second
 	p := start(t, c)
 	conn := p.dial(t)
 	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n", strings.Repeat("a", 128<<10)); err != nil {

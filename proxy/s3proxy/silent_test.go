@@ -16,7 +16,7 @@ func TestSilentStore(t *testing.T) {
 	e := newEnv(t)
 	link := testenv.NewLink(t, e.store.Endpoint(), testenv.LinkConfig{})
 	c := e.config()
-	c.Upstream.Endpoint, c.Upstream.ResponseTimeout = "http://"+link.Addr(), 300*time.Millisecond
+	c.Upstream.Endpoint, c.Upstream.ResponseTimeout = "http://"+link.Addr(), 3*time.Second
 	p := start(t, c)
 	app := p.app(t, token(33))
 	put(t, app, e.bucket, "k", "v")

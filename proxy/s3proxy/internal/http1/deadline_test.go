@@ -143,6 +143,7 @@ func TestHeldOfStuck(t *testing.T) {
 // A deadline of one request does not cut the next.
 func TestDeadlinesLeftOver(t *testing.T) {
 	t.Parallel()
+	const short = 5 * short // in which a client that does its part has done it
 	s := start(t, patient(func(w *Response, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			w.Flush()

@@ -56,10 +56,10 @@ func TestSilentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	s := script(t, ok)
 	p := s.pool(t)
-	p.config.ResponseTimeout = 100 * time.Millisecond
 	if got, err := ask(t, p, http.MethodGet, nil); got != "200 ok" || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}
+	p.config.ResponseTimeout = 100 * time.Millisecond
 	if _, err := ask(t, p, http.MethodGet, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

@@ -227,7 +227,7 @@ func TestStreamStuck(t *testing.T) {
 	}
 
 	p = early(t, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab")
-	p.config.ResponseTimeout = 100 * time.Millisecond
+	p.config.ResponseTimeout = 2 * time.Second
 	if text, err := ask(t, p, http.MethodGet, nil); text != "200 ab" || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read from a server that stops: %q, %v", text, err)
 	}

@@ -124,7 +124,7 @@ func TestMove(t *testing.T) {
 // What a client takes its time for is not the store's.
 func TestMoveToSlowClient(t *testing.T) {
 	t.Parallel()
-	const size, limit = 32 << 20, 100 * time.Millisecond
+	const size, limit = 32 << 20, time.Second
 	body := make([]byte, size) // which takes its time, too
 	store := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(size))
@@ -143,7 +143,7 @@ func TestMoveToSlowClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(5 * limit) // the body is on its way, and stuck
+		<-time.After(3 * limit) // the body is on its way, and stuck
 		if n, err := io.Copy(io.Discard, res.Body); n != size || err != nil {
 			t.Errorf("%s: %d bytes, %v", name, n, err)
 		}
