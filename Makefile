@@ -64,7 +64,7 @@ demo: build ## see a late write of an old lock holder, let through and refused
 
 .PHONY: test
 test: servers ## run the tests, with the race detector; a missing server fails them
-	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 20m $(RACE) $(ARGS) $(PKG)
+	FENCE_TEST_REQUIRE=1 $(GO) test -timeout 30m $(RACE) $(ARGS) $(PKG)
 
 .PHONY: test-pg-all
 test-pg-all: servers-all ## run the tests on PostgreSQL 14 to 18
