@@ -77,9 +77,6 @@ func (s *Store) checkKey(ctx context.Context, g layout.Grant, key string, w layo
 	if err != nil {
 		return err
 	}
-	if state.Absent() {
-		s.known.Set(g, key, state)
-	}
 	_, err = g.Decide(state, layout.Wish{Legacy: s.config.Legacy})
 	return err
 }

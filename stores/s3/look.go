@@ -25,9 +25,10 @@ func (s *Store) look(ctx context.Context, g layout.Grant, key string) (layout.St
 	return state, info, err
 }
 
-// saw remembers in which state g has seen a key.
+// saw remembers in which state g has seen a key: that nothing is there too, if there
+// is somebody who has.
 func (s *Store) saw(g layout.Grant, key string, state layout.State) {
-	if state.Absent() {
+	if state.Absent() && g == (layout.Grant{}) {
 		s.known.Forget(g, key)
 		return
 	}

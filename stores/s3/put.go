@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/stores/s3/internal/parts"
 	"github.com/fenceproxy/fenceproxy/stores/s3/internal/payload"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
@@ -88,7 +89,7 @@ func (s *Store) put(ctx context.Context, token guard.Token, key string, p *paylo
 	if err := p.Keep(); err != nil {
 		return minio.UploadInfo{}, notApplied(err)
 	}
-	if p.Size() >= 0 && p.Size() <= s.config.PartSize {
+	if p.Size() >= 0 && p.Size() <= min(s.config.PartSize, parts.MaxSize-layout.HeaderSize) {
 		if o.Checksum.IsSet() {
 			if err := p.Load(); err != nil {
 				return minio.UploadInfo{}, notApplied(err)

@@ -38,8 +38,8 @@ func (w *write) run(ctx context.Context) (minio.UploadInfo, error) {
 	if w.header == (layout.Header{}) {
 		w.header = w.grant.Header(kind, layout.NewNonce())
 	}
-	state, seen := w.store.known.Find(w.grant, w.key)
-	if w.state = state; !seen {
+	state, current := w.store.known.Current(w.grant, w.key)
+	if w.state = state; !current {
 		if err := w.look(ctx); err != nil {
 			return minio.UploadInfo{}, notApplied(err)
 		}
@@ -69,21 +69,28 @@ func (w *write) run(ctx context.Context) (minio.UploadInfo, error) {
 	}
 }
 
+// look looks at the key before anything was sent.
 func (w *write) look(ctx context.Context) (err error) {
-	w.state, _, err = w.store.look(ctx, w.grant, w.key)
+	w.state, _, err = w.store.lookAgain(ctx, w.grant, w.key, w.wish)
 	w.fresh = true
 	return err
 }
 
 // decide decides by what is known of the key. That there is nothing to send is
 // only concluded from what was seen now: another process may hold the same token.
+// A condition of the caller's that is false tells nothing of what is there instead, so
+// that counts for nothing (I9).
 func (w *write) decide(ctx context.Context) (layout.Condition, error) {
 	c, err := w.grant.Decide(w.state, w.wish)
 	if (err != nil || c.Nothing) && !w.fresh {
-		if err := w.look(ctx); err != nil {
-			return c, err
+		state, _, failed := w.store.glance(ctx, w.grant, w.key)
+		if failed != nil {
+			return c, failed
 		}
-		c, err = w.grant.Decide(w.state, w.wish)
+		w.state, w.fresh = state, true
+		if c, err = w.grant.Decide(state, w.wish); !errors.Is(err, ErrPrecondition) || w.grant.Wrote(state.Header) {
+			w.store.saw(w.grant, w.key, state)
+		}
 	}
 	return c, err
 }
@@ -99,7 +106,7 @@ func (w *write) attempt(ctx context.Context, c layout.Condition) (minio.UploadIn
 		if reply == layout.Accepted {
 			return info, layout.Applied, nil
 		}
-		w.store.known.Forget(w.grant, w.key)
+		w.store.known.Doubt(w.key)
 		w.fresh = false
 		if reply == layout.Denied && !request.Raced(err) {
 			return info, layout.Failed, err

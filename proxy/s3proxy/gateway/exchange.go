@@ -149,7 +149,7 @@ func (x *exchange) refuse(err error) {
 		x.breakOff()
 	}
 	failed := x.in.Failed()
-	if failed != nil && !refusal.Unknown(err) {
+	if failed != nil && !refusal.Unknown(err) && !errors.Is(err, s3store.ErrOlderWrite) { // which is told once (I9)
 		err = guard.WithOutcome(failed, guard.NotApplied)
 	}
 	if failed == nil && x.ctx().Err() != nil { // there is nobody to be told

@@ -23,7 +23,7 @@ func (x *exchange) putObject() error {
 	if err != nil {
 		return err
 	}
-	if p.Size() > maxPut {
+	if p.Size() > maxWhole {
 		return refusal.New(refusal.EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
 	}
 	o, err := header.PutOptions(x.r.Header)

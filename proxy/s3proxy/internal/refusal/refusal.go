@@ -71,6 +71,8 @@ func Of(err error, access operation.Access) *Error {
 		return own
 	case access == operation.Write && Unknown(err): // whatever is wrong with the body, too
 		return unknown(err)
+	case errors.Is(err, s3store.ErrOlderWrite): // which is told once, whatever is wrong with the body
+		return stored(err)
 	case errors.As(err, &signing): // of the request, or of its body while it was read
 		return signature(signing)
 	case errors.As(err, &syntax):

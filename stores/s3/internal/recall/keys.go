@@ -26,7 +26,7 @@ type sighting struct {
 	by    layout.Grant
 	state layout.State
 	last  layout.State // seen by anybody
-	gone  bool         // and not any more
+	gone  bool         // or may be: it is in another state now
 }
 
 // Find returns the state in which a key was last seen under this grant.
@@ -37,13 +37,22 @@ func (k *Keys) Find(by layout.Grant, key string) (layout.State, bool) {
 	return seen.state, ok && seen.by == by
 }
 
-// State is the state in which anybody has last seen a key: what an ETag says does
-// not depend on who.
+// Current is Find for whoever acts on the state: not if it is known, or likely, that the
+// key is in another one by now.
+func (k *Keys) Current(by layout.Grant, key string) (layout.State, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	seen, ok := k.keys[key]
+	return seen.state, ok && seen.by == by && !seen.gone
+}
+
+// State is the state of an object in which anybody has last seen a key: what an ETag says
+// does not depend on who.
 func (k *Keys) State(key string) (layout.State, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen, ok := k.keys[key]
-	return seen.last, ok && !seen.gone
+	return seen.last, ok && !seen.gone && !seen.last.Absent()
 }
 
 // Set remembers a state. Seen without a grant, under an older one, or under one of
@@ -57,7 +66,7 @@ func (k *Keys) Set(by layout.Grant, key string, state layout.State) {
 	}
 	now := sighting{by: by, state: state, last: state}
 	old, there := k.keys[key]
-	if there && (newer(old.by, by) || visits(by, old.by, state)) {
+	if there && (newer(old.by, by) || visits(by, old.by, state) || state.Absent() && elsewhere(by, old.by)) {
 		now.by = old.by
 		if !old.by.Wrote(state.Header) {
 			now.state = old.state
@@ -93,14 +102,30 @@ func visits(by, owner layout.Grant, state layout.State) bool {
 		state.Header.Resource == layout.DigestOf(owner.Token.Resource)
 }
 
+// elsewhere reports whether two holders are those of different resources.
+func elsewhere(a, b layout.Grant) bool {
+	none := layout.Grant{}
+	return a != none && b != none && a.Token.Resource != b.Token.Resource
+}
+
+// Doubt says that a key may be in another state by now than it was seen in: it is not
+// known what became of a write. That takes from nobody what he has seen.
+func (k *Keys) Doubt(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if seen, ok := k.keys[key]; ok {
+		seen.gone = true
+		k.keys[key] = seen
+	}
+}
+
 // Forget forgets a key whose state somebody has found to be another one. That takes from
 // a newer holder as little as Set does.
 func (k *Keys) Forget(by layout.Grant, key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old, there := k.keys[key]
-	none := layout.Grant{}
-	if there && (newer(old.by, by) || by != none && old.by != none && by.Token.Resource != old.by.Token.Resource) {
+	if there && (newer(old.by, by) || elsewhere(by, old.by)) {
 		old.gone = true
 		k.keys[key] = old
 		return
