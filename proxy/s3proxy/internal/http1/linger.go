@@ -11,7 +11,7 @@ import (
 // it reads the answer before its connection breaks.
 const (
 	lingerTime  = 3 * time.Second  // for each piece of it
-	lingerLimit = 30 * time.Second // for all of it, before the connection's end
+	lingerLimit = 30 * time.Second // for all of it, whether another request can follow or not
 	lingerBytes = 64 << 20         // of the body, and of what is behind it
 )
 
@@ -22,10 +22,11 @@ const maxSkip = 256 << 10
 // skip reads away, behind the answer, what is left of a body that nobody wants, so that
 // another request can follow. It reports whether it came to its end.
 func (c *conn) skip(b *body) bool {
+	end := time.Now().Add(lingerLimit)
 	for !b.whole.Load() {
-		c.reads.within(lingerTime)
+		c.reads.within(min(lingerTime, time.Until(end)))
 		if _, err := io.CopyN(io.Discard, b, readSize); err != nil && !b.whole.Load() {
-			c.lingerOn(err, time.Now().Add(lingerLimit))
+			c.lingerOn(err, end)
 			return false
 		}
 	}
