@@ -116,7 +116,7 @@ func (x *exchange) serve() error {
 	}
 	handle := x.g.handlers[x.target.Name]
 	if handle == nil {
-		return x.unknown()
+		return refusal.New(refusal.NotImplemented, "%s is not implemented by the proxy.", x.target.Name)
 	}
 	if x.target.Bucket != "" {
 		if x.store, err = x.g.stores.get(x.target.Bucket); err != nil {
@@ -126,8 +126,9 @@ func (x *exchange) serve() error {
 	return x.once(handle)
 }
 
+// unknown refuses what the table does not have.
 func (x *exchange) unknown() error {
-	return refusal.New(refusal.NotImplemented, "A header or query you provided, or the method, requests functionality that is not implemented by the proxy.")
+	return refusal.New(refusal.NotImplemented, "%s is not implemented by the proxy.", x.g.parser.Unknown(x.r, &x.target))
 }
 
 // authenticate finds out what is asked for, and who asks.
