@@ -94,7 +94,7 @@ func parse(text string) (t Token, flaw string) {
 	for i := range len(field) - 1 {
 		var found bool
 		if field[i], text, found = strings.Cut(text, ":"); !found {
-			return t, "text is not ft1:<mode>:<number>:<holder>:<issuer>:<resource>"
+			return t, "text is not ft1:<x|s>:<number>:<holder>:<issuer>:<resource>"
 		}
 	}
 	field[5] = text

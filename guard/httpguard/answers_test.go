@@ -68,7 +68,7 @@ func TestAnswersBeforeTheRule(t *testing.T) {
 		},
 		{
 			name: "one of two malformed", header: []string{token(34).String() + ",42"}, status: 400,
-			body: `{"code":"FenceTokenMalformed","reason":"malformed token: text is not ft1:\u003cmode\u003e:\u003cnumber\u003e:\u003cholder\u003e:\u003cissuer\u003e:\u003cresource\u003e"}`,
+			body: `{"code":"FenceTokenMalformed","reason":"malformed token: text is not ft1:\u003cx|s\u003e:\u003cnumber\u003e:\u003cholder\u003e:\u003cissuer\u003e:\u003cresource\u003e"}`,
 		},
 		{
 			name: "shared token writes", header: []string{shared(token(35)).String()}, status: 403,

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -142,7 +143,7 @@ func (s *session) resolveToken(ctx context.Context, token string) error {
 	}
 	tokens, err := carrier.GUCTokens(token)
 	if err != nil {
-		return s.unresolved(&serverError{code: refusal.StateMalformed, message: "fence: " + err.Error()})
+		return s.unresolved(malformed(err))
 	}
 	e, err := s.ask(ctx, s.own.Run(own.TicketStatement, []byte(token)))
 	if err != nil {
@@ -220,6 +221,15 @@ func (s *session) resolved(kind gate.Kind, a *own.Affixes, token string) {
 	defer s.mu.Unlock()
 	s.affixes, s.token = a, token
 	s.machine.Resolved(kind)
+}
+
+// malformed is what fence.malformed says, of a token that did not get so far.
+func malformed(err error) *serverError {
+	message := "fence: " + err.Error()
+	if refused := (*guard.RefusedError)(nil); errors.As(err, &refused) {
+		message = refused.Error()
+	}
+	return &serverError{code: refusal.StateMalformed, message: message, hint: "A token reads ft1:<x|s>:<number>:<holder>:<issuer>:<resource>."}
 }
 
 // unresolved has the next statement refused.
