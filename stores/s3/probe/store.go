@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -119,65 +118,6 @@ func (c condition) options() minio.PutObjectOptions {
 		o.SetMatchETag(c.match)
 	}
 	return o
-}
-
-// answer is what the store answered: 2xx if err is nil.
-type answer struct {
-	status int // 0 if it did not
-	etag   string
-	err    error
-}
-
-func (a answer) absent() bool { return a.status == http.StatusNotFound && a.code() != "NoSuchBucket" }
-
-func (a answer) refused() bool { return a.status == http.StatusPreconditionFailed }
-
-// conflict is Amazon's answer to a write that lost to one at the same time.
-func (a answer) conflict() bool { return a.status == http.StatusConflict }
-
-// tells says whether the answer says anything about conditions: not if it comes
-// of a policy, of how busy the store is, or of another request.
-func (a answer) tells() bool {
-	switch a.status {
-	case 0, http.StatusForbidden, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
-		return a.err == nil
-	default:
-		return a.status < 500 || a.status == http.StatusNotImplemented
-	}
-}
-
-func (a answer) code() string {
-	var response minio.ErrorResponse
-	if errors.As(a.err, &response) {
-		return response.Code
-	}
-	return ""
-}
-
-// String is the status and the code of S3, or what went wrong.
-func (a answer) String() string {
-	switch {
-	case a.err == nil:
-		return "done"
-	case a.status == 0:
-		return a.err.Error()
-	case a.code() == "":
-		return strconv.Itoa(a.status)
-	default:
-		return fmt.Sprintf("%d %s", a.status, a.code())
-	}
-}
-
-func answered(etag string, err error) answer {
-	if err == nil {
-		return answer{status: http.StatusOK, etag: strings.Trim(etag, `"`)}
-	}
-	a := answer{err: err}
-	var response minio.ErrorResponse
-	if errors.As(err, &response) {
-		a.status = response.StatusCode
-	}
-	return a
 }
 
 // limit bounds one request.
