@@ -60,7 +60,8 @@ type Report struct {
 	Bucket string
 	// Rows are all that was tried, in turn.
 	Rows []Row
-	// Left are keys of objects that could not be removed.
+	// Left are keys of what could not be removed; that of the run's folder if what
+	// is in there could not be seen.
 	Left []string
 	// Took is how long it took.
 	Took time.Duration
