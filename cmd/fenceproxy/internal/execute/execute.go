@@ -55,10 +55,10 @@ func (p *program) exec() *cobra.Command {
 	var e errand
 	flags.StringVar(&e.resource, "resource", "", "name of what the lock protects (required)")
 	flags.BoolVar(&e.shared, "shared", false, "hold the lock together with other readers; the token cannot write")
-	flags.DurationVar(&e.ttl, "ttl", 15*time.Second, "how long the lock outlives the last sign of life of this process; the service may give more")
-	flags.DurationVar(&e.wait, "wait", 0, "how long to wait for the lock, 0s not at all (default: for ever)")
+	cli.DurationVar(cmd, &e.ttl, "ttl", 15*time.Second, "how long the lock outlives the last sign of life of this process; the service may give more")
+	cli.DurationVar(cmd, &e.wait, "wait", 0, "how long to wait for the lock, 0s not at all (default: for ever)")
 	claims := flags.StringArray("claim", nil, "URL of a Postgres database, or of an S3 bucket, in which to claim the token first; can be given more than once")
-	flags.DurationVar(&e.claimWait, "claim-wait", 10*time.Second, "how long a claim in a database waits for transactions of older holders")
+	cli.DurationVar(cmd, &e.claimWait, "claim-wait", 10*time.Second, "how long a claim in a database waits for transactions of older holders")
 	flags.BoolVar(&e.evict, "evict", false, "end the sessions of older holders that a claim still waits for then")
 	flags.StringVar(&e.s3, "s3", "", "URL of fenceproxy in front of S3: clients of S3 go there, and carry the token")
 	flags.BoolVar(&e.print, "print", false, "run nothing: print the token, and hold the lock until standard input ends")

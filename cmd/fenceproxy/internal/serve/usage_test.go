@@ -29,7 +29,7 @@ func TestServeBadUsage(t *testing.T) {
 		{"--config f.yaml --untokened deny", "--untokened is not for use with --config: write untokened into the file"},
 		{"--config f.yaml now", `takes no argument, got "now"`},
 		{both + "--untokened none", `--untokened: "none" is none of read-only, deny, allow`},
-		{both + "--claim-wait 10", `--claim-wait: "10" is not a duration`},
+		{both + "--claim-wait 10", `: --claim-wait: "10" is not a duration with a unit, as in 500ms, 10s or 5m; see`},
 		{both + "--postgres-tls-cert a", "key: is missing"},
 		{both + "--postgres-upstream-ca a", "--postgres-upstream-ca: is for TLS, and mode is disable"},
 		{both + "--evict=yes --max-connections many", `--evict: "yes" is neither true nor false; --max-connections: "many" is not`},
