@@ -38,7 +38,7 @@ func serveFlags() []serveFlag {
 		{"s3-domain", "s3.domains", "name", "domain of requests that name their bucket in the host, as in bucket.domain"},
 		{"s3-tls-cert", "s3.tls.cert", "file", "certificate that clients are shown; without one they connect without TLS"},
 		{"s3-tls-key", "s3.tls.key", "file", "its key"},
-		{"untokened", both + "untokened", "policy", "what clients without a token may do: read-only, deny or allow"},
+		{"untokened", both + "untokened", "policy", "what clients without a token may do: read-only, deny or allow (at S3 allow takes s3[].resources, in a --config file)"},
 		{"claim-wait", "postgres.claim_wait", "duration", "how long a claim waits for transactions of older tokens"},
 		{"evict", "postgres.evict", "bool", "end the sessions of older tokens that a claim still waits for then"},
 		{"max-connections", both + "max_connections", "int", "how many clients there may be at a time, 0 for no limit"},
@@ -152,8 +152,14 @@ func (p *program) source(cmd *cobra.Command, file string, texts map[string]*flag
 	switch {
 	case file != "":
 		return func() (*serveconfig.Config, error) { return serveconfig.Read(file, p.lookup) }, nil
-	case !texts[protocol+"-listen"].set, !texts[protocol+"-upstream"].set:
+	case !texts[protocol+"-listen"].set && !texts[protocol+"-upstream"].set:
 		return nil, cli.Usage(cmd, "nothing to serve: give --config FILE, or --postgres-listen and --postgres-upstream, or --s3-listen and --s3-upstream")
+	case !texts[protocol+"-listen"].set:
+		return nil, cli.Usage(cmd, "--%[1]s-upstream is there, and --%[1]s-listen is missing: where clients connect", protocol)
+	case !texts[protocol+"-upstream"].set:
+		return nil, cli.Usage(cmd, "--%[1]s-listen is there, and --%[1]s-upstream is missing: what is behind the proxy", protocol)
+	case protocol == "s3" && texts["untokened"].text == "allow":
+		return nil, cli.Usage(cmd, "--untokened: allow needs resources, which are s3[].resources in a --config file and cannot be had by flags: what none of them covers is not fenced, and nothing would be")
 	case protocol == "s3":
 		more, err := p.s3Values(texts)
 		if err != nil {
