@@ -24,8 +24,8 @@ const ready = `echo $$; while :; do sleep 0.02; done`
 
 func testExecHeld(t *testing.T, x *theatre) {
 	holder := x.exec("--", "sh", "-c", ready).up()
-	x.exec("--wait", "0s", "true").ends(cli.ExitHeld, `the lock of "orders"`, "held by somebody else", "within 0s")
-	x.exec("--wait", "300ms", "true").ends(cli.ExitHeld, "within 300ms")
+	x.exec("--wait", "0s", "true").ends(cli.ExitHeld, `the lock of "orders"`, " is held by somebody else; fenceproxy lock status 'orders' shows by whom")
+	x.exec("--wait", "300ms", "true").ends(cli.ExitHeld, "within 300ms; fenceproxy lock status 'orders' shows by whom")
 	x.exec("--wait", "300ms", "--shared", "true").ends(cli.ExitHeld, "within")
 	waiter := x.exec("--wait", "1m", "sh", "-c", "echo $FENCE_TOKEN")
 	client := x.client()
@@ -39,7 +39,7 @@ func testExecShared(_ *testing.T, x *theatre) {
 	a := x.exec("--shared", "--", "sh", "-c", `echo $$; echo $FENCE_TOKEN | cut -c1-6; read -r x`).up()
 	b := x.exec("--shared", "--", "sh", "-c", `echo $$; read -r x`).up()
 	a.says("ft1:s:")
-	x.exec("--wait", "0s", "true").ends(cli.ExitHeld, "within 0s")
+	x.exec("--wait", "0s", "true").ends(cli.ExitHeld, "is held by somebody else; ")
 	a.in.Close()
 	b.in.Close()
 	a.ends(1)
@@ -104,7 +104,7 @@ func testExecPrint(t *testing.T, x *theatre) {
 	if err != nil || token.Resource != "orders" {
 		t.Errorf("token %+v, %v", token, err)
 	}
-	x.exec("--wait", "0s", "true").ends(cli.ExitHeld, "within 0s")
+	x.exec("--wait", "0s", "true").ends(cli.ExitHeld, "is held by somebody else; ")
 	a.in.Close()
 	a.ends(0)
 

@@ -94,7 +94,7 @@ func (q queue) explain(ctx context.Context, err error) error {
 	case errors.As(context.Cause(ctx), &bySignal):
 		return bySignal
 	case errors.Is(err, errWaited):
-		return cli.Fail(cli.ExitHeld, "the lock of %q at %s is held by somebody else, and was not to be had within %v", e.resource, e.target, e.wait)
+		return q.held()
 	case lockurl.Denied(err):
 		return cli.Fail(cli.ExitDenied, "the lock service at %s refuses: %w; check user and password in the URL", e.target, err)
 	case errors.Is(err, locks.ErrLost):
@@ -102,6 +102,16 @@ func (q queue) explain(ctx context.Context, err error) error {
 	default:
 		return cli.Fail(cli.ExitUnreachable, "cannot lock %q at %s: %w; check the URL, and that the server runs", e.resource, e.target, err)
 	}
+}
+
+// held is the end of a wait for a lock that somebody else has all the time.
+func (q queue) held() error {
+	waited := ""
+	if q.errand.wait > 0 {
+		waited = fmt.Sprintf(", and was not to be had within %v", q.errand.wait)
+	}
+	return cli.Fail(cli.ExitHeld, "the lock of %[1]q at %[2]s is held by somebody else%[3]s; fenceproxy lock status '%[1]s' shows by whom",
+		q.errand.resource, q.errand.target, waited)
 }
 
 // showWaiting tells somebody at a terminal, and nobody else, what is waited
