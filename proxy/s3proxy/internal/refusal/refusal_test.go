@@ -86,6 +86,8 @@ func cases() []struct {
 		{400, "EntityTooSmall"},
 		{403, "AccessDenied"},
 		{403, "InvalidAccessKeyId"},
+		{404, "XAdminUserNotFound"},
+		{403, "UserSuspended"},
 		{403, "SignatureDoesNotMatch"},
 		{416, "InvalidRange"},
 		{409, "OperationAborted"},
