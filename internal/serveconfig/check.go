@@ -2,26 +2,24 @@ package serveconfig
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// check finds what is wrong between keys. It runs when each of them is right.
+// check finds what is wrong between keys. It goes by what could be read: a listener, or
+// admin, of which a key could not is passed over, and so is what hangs on all of the file.
 func (d *decoder) check() {
 	c := d.config
-	if len(c.Postgres) == 0 && len(c.S3) == 0 {
+	if len(c.Postgres) == 0 && len(c.S3) == 0 && d.whole("postgres") && d.whole("s3") {
 		d.wrong("", "there is nothing to listen for: it has neither postgres nor s3")
 	}
-	if c.Admin.Listen != "" {
-		if host, port, err := net.SplitHostPort(c.Admin.Listen); err != nil || !isPort(port, 0) {
-			d.wrong("admin.listen", "%q is not host:port or :port", c.Admin.Listen)
-		} else if host == "" {
-			c.Admin.Listen = net.JoinHostPort("127.0.0.1", port)
-		}
-	}
 	taken := map[string]string{}
-	if !strings.HasSuffix(c.Admin.Listen, ":0") { // any port that is free
-		taken[c.Admin.Listen] = "admin.listen"
+	if d.whole("admin") {
+		d.checkAdmin(&c.Admin)
+		if !strings.HasSuffix(c.Admin.Listen, ":0") { // any port that is free
+			taken[c.Admin.Listen] = "admin.listen"
+		}
 	}
 	take := func(path, listen string) {
 		if other, ok := taken[listen]; ok {
@@ -30,14 +28,39 @@ func (d *decoder) check() {
 		taken[listen] = path
 	}
 	for i := range c.Postgres {
-		path := index("postgres", i)
-		d.checkPostgres(path, &c.Postgres[i])
-		take(path+".listen", c.Postgres[i].Listen)
+		if path := index("postgres", i); d.whole(path) {
+			d.checkPostgres(path, &c.Postgres[i])
+			take(path+".listen", c.Postgres[i].Listen)
+		}
 	}
 	for i := range c.S3 {
-		path := index("s3", i)
-		d.checkS3(path, &c.S3[i])
-		take(path+".listen", c.S3[i].Listen)
+		if path := index("s3", i); d.whole(path) {
+			d.checkS3(path, &c.S3[i])
+			take(path+".listen", c.S3[i].Listen)
+		}
+	}
+}
+
+// whole reports whether all could be read that stands under path.
+func (d *decoder) whole(path string) bool {
+	return !slices.ContainsFunc(d.unread, func(at string) bool {
+		return at == "" || at == path || isUnder(at, path) || isUnder(path, at)
+	})
+}
+
+func isUnder(path, around string) bool {
+	rest, ok := strings.CutPrefix(path, around)
+	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "["))
+}
+
+func (d *decoder) checkAdmin(a *Admin) {
+	if a.Listen == "" {
+		return
+	}
+	if host, port, err := net.SplitHostPort(a.Listen); err != nil || !isPort(port, 0) {
+		d.wrong("admin.listen", "%q is not host:port or :port", a.Listen)
+	} else if host == "" {
+		a.Listen = net.JoinHostPort("127.0.0.1", port)
 	}
 }
 

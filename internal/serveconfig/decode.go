@@ -17,9 +17,11 @@ type decoder struct {
 	place    func(n *yaml.Node) string
 	single   bool // lists have one element, which stands there without a list
 	problems Problems
+	unread   []string // paths of what could not be read
 }
 
 func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
+	d.unread = append(d.unread, path)
 	p := &Problem{Where: d.place(n), Key: path, Text: fmt.Sprintf(format, args...), line: n.Line, column: n.Column}
 	if d.single && p.Where != "" {
 		p.Key = "" // the flag says it

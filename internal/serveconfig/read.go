@@ -108,9 +108,7 @@ func plant(mapping *yaml.Node, key []string, leaf *yaml.Node) {
 // run decodes and checks.
 func (d *decoder) run(root *yaml.Node) (*Config, error) {
 	d.decode(root, reflect.ValueOf(d.config).Elem(), "", "")
-	if len(d.problems) == 0 {
-		d.check()
-	}
+	d.check()
 	if len(d.problems) > 0 {
 		slices.SortStableFunc(d.problems, func(a, b *Problem) int {
 			return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
