@@ -99,6 +99,11 @@ func TestDoctorS3(t *testing.T) {
 	if strings.Contains(o.Err, "s3cret") {
 		t.Errorf("stderr has the secret: %s", o.Err)
 	}
+	// Of a key that it does not know versitygw says 404, as of an object.
+	o = doctorS3(t, "unknown", s.SecretKey, "--endpoint", endpoint, "--bucket", bucket).Want(t, cli.ExitDenied, "check the keys, and what their user may do")
+	if o.Out != "" {
+		t.Errorf("stdout: %s", o.Out)
+	}
 	doctorS3(t, "k", "s", "--endpoint", "http://127.0.0.1:1", "--bucket", "bucket").Want(t, cli.ExitUnreachable,
 		"the store at http://127.0.0.1:1: connection refused; check the endpoint")
 }

@@ -94,6 +94,9 @@ func testExecS3ClaimFails(t *testing.T, x *theatre) {
 	wrong := b.With("")
 	wrong.Env["AWS_SECRET_ACCESS_KEY"] = "s3cret"
 	ends(wrong, urlOf(b), cli.ExitDenied, "check the keys")
+	unknown := b.With("")
+	unknown.Env["AWS_ACCESS_KEY_ID"] = "unknown"
+	ends(unknown, urlOf(b), cli.ExitDenied, "the store at "+b.Env["AWS_ENDPOINT_URL"]+": No user exists", "; check the keys, and what their user may do")
 
 	b.With("ft1:x:5:h:somebody:orders").Put("k", "x")
 	ends(b, urlOf(b), cli.ExitDenied, "foreign issuer", "fenceproxy s3 adopt 'orders' --issuer ", " --bucket "+b.Bucket)
