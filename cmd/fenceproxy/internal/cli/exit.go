@@ -196,6 +196,9 @@ func Innermost(err error) error {
 	}
 }
 
+// grantCommand is what lets a role claim.
+const grantCommand = "fenceproxy migrate up --grant"
+
 func explainPostgres(pgErr *pgconn.PgError, err error) (int, string) {
 	text := err.Error()
 	if pgErr.Detail != "" {
@@ -205,6 +208,8 @@ func explainPostgres(pgErr *pgconn.PgError, err error) (int, string) {
 		text += "; " + pgErr.Hint
 	}
 	switch {
+	case pgErr.Code == "42501" && strings.Contains(text, grantCommand): // a claim, which says what it lacks
+		return ExitDenied, text
 	case pgErr.Code == "42501":
 		return ExitDenied, text + "; use the owner of the schema fence or a superuser; with migrate up --grant a role may claim, evict and read the marks"
 	case strings.HasPrefix(pgErr.Code, "57P0"): // shut down, starting up, terminated

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/spf13/cobra"
 
 	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
@@ -47,9 +48,13 @@ func (p *program) claimTargets(cmd *cobra.Command, texts []string) ([]claimTarge
 			}
 			targets = append(targets, databaseClaim(text))
 		case "s3":
-			target, err := p.bucketClaim(text)
+			name, settings, err := readBucketURL(text)
 			if err != nil {
 				return nil, cli.Usage(cmd, "--claim is not the URL of a bucket: %v", err)
+			}
+			target, err := p.bucketClaim(name, settings)
+			if err != nil {
+				return nil, cli.Usage(cmd, "--claim: %v", err)
 			}
 			targets = append(targets, target)
 		default:
@@ -81,7 +86,7 @@ type databaseClaim string
 var _ claimTarget = databaseClaim("")
 
 func (databaseClaim) adoption(resource, issuer string) string {
-	return fmt.Sprintf("fenceproxy marks adopt '%s' --issuer %s", resource, cli.Shown(issuer))
+	return fmt.Sprintf("fenceproxy marks adopt '%s' --issuer %s --postgres URL, as the owner of the schema fence", resource, cli.Shown(issuer))
 }
 
 func (url databaseClaim) claim(ctx context.Context, e *errand, token guard.Token) error {
@@ -120,43 +125,44 @@ type bucketClaim struct{ *connect.Bucket }
 
 var _ claimTarget = bucketClaim{}
 
-// bucketClaim reads s3://BUCKET?endpoint=URL, whose parameters are named as the
+// readBucketURL reads s3://BUCKET?endpoint=URL, whose parameters are named as the
 // flags of connect.BucketFlags are. The error does not repeat the text.
-func (p *program) bucketClaim(text string) (bucketClaim, error) {
-	none := bucketClaim{}
+func readBucketURL(text string) (bucket string, settings url.Values, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return none, errors.New("it must read s3://bucket?endpoint=https://host:port, special characters percent-encoded")
+		return "", nil, errors.New("it must read s3://bucket?endpoint=https://host:port, special characters percent-encoded")
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	switch {
 	case err != nil:
-		return none, errors.New("its query must have special characters percent-encoded")
+		return "", nil, errors.New("its query must have special characters percent-encoded")
 	case u.User != nil:
-		return none, errors.New("it has a user: keys come from the environment, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		return "", nil, errors.New("it has a user: keys come from the environment, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	case strings.Trim(u.Path, "/") != "":
-		return none, errors.New("it has a path: a token is claimed for all of a bucket")
+		return "", nil, errors.New("it has a path: a token is claimed for all of a bucket")
 	case u.Fragment != "":
-		return none, errors.New("it has a fragment (#): percent-encode the character")
+		return "", nil, errors.New("it has a fragment (#): percent-encode the character")
 	}
 	known := []string{"endpoint", "region", "cacert", "virtual-host"}
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name):
-			return none, fmt.Errorf("parameter %q is unknown; there are %s", name, strings.Join(known, ", "))
+			return "", nil, fmt.Errorf("parameter %q is unknown; there are %s", name, strings.Join(known, ", "))
 		case len(values) > 1:
-			return none, fmt.Errorf("parameter %q is given twice", name)
+			return "", nil, fmt.Errorf("parameter %q is given twice", name)
 		}
 	}
 	if v := query.Get("virtual-host"); v != "" && v != "true" && v != "false" {
-		return none, errors.New("virtual-host is true or false")
+		return "", nil, errors.New("virtual-host is true or false")
 	}
-	bucket, err := connect.OpenBucket(u.Host, p.Env, func(setting string) (value, source string) {
-		return query.Get(setting), "its " + setting
+	return u.Host, query, s3utils.CheckValidBucketName(u.Host)
+}
+
+// bucketClaim opens a bucket with these settings, and those of the environment.
+func (p *program) bucketClaim(name string, settings url.Values) (bucketClaim, error) {
+	bucket, err := connect.OpenBucket(name, p.Env, func(setting string) (value, source string) {
+		return settings.Get(setting), "its " + setting
 	})
-	if err == nil {
-		_, err = s3store.New(bucket.Client, s3store.Config{Bucket: bucket.Name})
-	}
 	return bucketClaim{bucket}, err
 }
 

@@ -203,11 +203,15 @@ func testExecClaims(t *testing.T, x *theatre) {
 	ends(clitest.Nowhere, cli.ExitUnreachable, "cannot reach Postgres")
 	name, password := testenv.Postgres(t).Role(t, "LOGIN")
 	ends(testenv.URLAs(two, name, "wr0ng"), cli.ExitDenied, "refuses user")
-	ends(testenv.URLAs(two, name, password), cli.ExitDenied, "--grant")
+	a := x.exec(claim(testenv.URLAs(two, name, password))...)
+	a.ends(cli.ExitDenied, `run "fenceproxy migrate up --grant `+name+`"`)
+	if strings.Contains(a.stderr.String(), "use the owner") {
+		t.Errorf("two pieces of advice: %s", a.stderr.String())
+	}
 
 	foreign := protected(t)
 	clitest.Execute(t, foreign, "SELECT fence.claim('ft1:x:5:h:somebody:orders')")
-	ends(foreign, cli.ExitDenied, "foreign issuer", "fenceproxy marks adopt 'orders' --issuer ")
+	ends(foreign, cli.ExitDenied, "foreign issuer", "fenceproxy marks adopt 'orders' --issuer ", " --postgres URL, as the owner of the schema fence")
 	// A lock service whose numbers went back, and that takes no floor.
 	clitest.Execute(t, two, "UPDATE fence.marks SET writer = writer + 1000000000")
 	ends(two, cli.ExitDenied, "stale token", "the lock service hands out numbers")
