@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -79,11 +80,25 @@ func (x *exchange) ownedAsExpected() error {
 
 // exists looks whether the bucket is there.
 func (x *exchange) exists() error {
-	there, err := x.g.core.BucketExists(x.ctx(), x.target.Bucket)
+	there, err := x.bucketExists()
 	if err == nil && !there {
 		return refusal.New(refusal.NoSuchBucket, "The specified bucket does not exist")
 	}
 	return err
+}
+
+// bucketExists is BucketExists, which is a HEAD. A store that refuses one has no room to
+// say why, and may answer by 404 for another reason: what it says to a GET counts.
+func (x *exchange) bucketExists() (bool, error) {
+	there, err := x.g.core.BucketExists(x.ctx(), x.target.Bucket)
+	if answered := (minio.ErrorResponse{}); there || err != nil && !errors.As(err, &answered) {
+		return there, err
+	}
+	_, err = x.g.core.ListObjectsV2(x.target.Bucket, "", "", "", "", 1)
+	if minio.ToErrorResponse(err).Code == minio.NoSuchBucket {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (x *exchange) headBucket() error {
@@ -112,7 +127,7 @@ func (x *exchange) getBucketVersioning() error {
 // createBucket makes none, but says of one that is there what S3 says. Some
 // clients ask before each upload.
 func (x *exchange) createBucket() error {
-	there, err := x.g.core.BucketExists(x.ctx(), x.target.Bucket)
+	there, err := x.bucketExists()
 	switch {
 	case err != nil:
 		return guard.WithOutcome(err, guard.NotApplied)

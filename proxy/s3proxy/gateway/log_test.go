@@ -60,11 +60,12 @@ func TestStoreRefusesTheProxysKeys(t *testing.T) {
 					_, err := core.NewMultipartUpload(ctx, bucket, "k", minio.PutObjectOptions{})
 					return err
 				},
+				"bucket":  func() error { _, err := core.BucketExists(ctx, bucket); return err },
 				"buckets": func() error { _, err := core.ListBuckets(ctx); return err },
 			}
 			for what, do := range does {
 				answer := minio.ToErrorResponse(do())
-				if bodyless := what == "head"; answer.StatusCode != http.StatusServiceUnavailable || answer.Code != carrier.CodeUnavailable && !bodyless {
+				if bodyless := what == "head" || what == "bucket"; answer.StatusCode != http.StatusServiceUnavailable || answer.Code != carrier.CodeUnavailable && !bodyless {
 					t.Errorf("%s: %d %s: %s", what, answer.StatusCode, answer.Code, answer.Message)
 				}
 			}
