@@ -20,13 +20,13 @@ func TestRefusedErrorSaysWhy(t *testing.T) {
 	reader := token
 	reader.Mode = guard.Shared
 	for want, err := range map[string]error{
-		`fence: stale token: x 33 for "orders" (mark: writer 34, reader 30, issuer "k3v9")`:    stale,
-		`fence: malformed token: resource has a control character: x 42 for "or\x00ders"`:      malformed,
+		`fence: stale token: x 33 for "orders" (mark: writer 34, reader 30, issuer "k3v9")`:   stale,
+		`fence: malformed token: resource has a control character: x 42 for "or\x00ders"`:     malformed,
 		`fence: malformed token: text is not ft1:<x|s>:<number>:<holder>:<issuer>:<resource>`: shapeless,
-		`fence: malformed token: resource is empty`:                                            guard.ValidateResource(""),
-		`fence: malformed token: id is not [A-Za-z0-9_-]{0,64}`:                                guard.ValidateID("a b"),
-		`fence: shared token cannot write: s 33 for "orders"`:                                  reader.MayWrite(),
-		`fence: no token for "orders"`:                                                         &guard.RefusedError{Reason: guard.ErrNoToken, Token: guard.Token{Resource: "orders"}},
+		`fence: malformed token: resource is empty`:                                           guard.ValidateResource(""),
+		`fence: malformed token: id is not [A-Za-z0-9_-]{0,64}`:                               guard.ValidateID("a b"),
+		`fence: shared token cannot write: s 33 for "orders"`:                                 reader.MayWrite(),
+		`fence: no token for "orders"`:                                                        &guard.RefusedError{Reason: guard.ErrNoToken, Token: guard.Token{Resource: "orders"}},
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)

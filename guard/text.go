@@ -16,7 +16,7 @@ const (
 
 // String returns the text form of t, which Parse reads back:
 //
-//	ft1:<mode>:<number>:<holder>:<issuer>:<resource>
+//	ft1:<x|s>:<number>:<holder>:<issuer>:<resource>
 //
 // Of an invalid token it returns a text that Parse refuses.
 func (t Token) String() string {
