@@ -90,7 +90,7 @@ const examples = `  export FENCE_LOCK=etcd://etcd1:2379,etcd2:2379,etcd3:2379
   fenceproxy exec --resource orders --claim $DB -- psql $DB -f nightly.sql
   fenceproxy exec --resource orders --claim $DB --wait 30s -- pgbench -n -f load.sql $DB
   fenceproxy exec --resource reports --claim "s3://app?endpoint=https://s3.example" -- ./nightly.sh
-  fenceproxy exec --resource reports --s3 http://127.0.0.1:9100 -- aws s3 sync out s3://app/out
+  fenceproxy exec --resource reports --s3 http://127.0.0.1:9100 -- aws s3 sync out s3://app/out  # aws 2.13 or later
   fenceproxy exec --resource orders --shared -- sh -c 'echo "reading with $FENCE_TOKEN"; psql $DB'
   mkfifo hold; fenceproxy exec --resource orders --print <hold >token &
   exec 3>hold     # now it waits, prints the token, and holds until exec 3>&-`
