@@ -25,14 +25,12 @@ func (p *Parser) Unknown(r *http.Request, t *Target) string {
 		}
 		return "The method " + r.Method
 	}
-	text, sep := r.Method+" of "+t.Scope.String(), " with "
-	for _, what := range []string{p.parameters(t), copies(r)} {
-		if what != "" {
-			text += sep + what
-			sep = " and "
-		}
+	with := slices.DeleteFunc([]string{p.parameters(t), copies(r)}, func(what string) bool { return what == "" })
+	text := r.Method + " of " + t.Scope.String()
+	if len(with) == 0 {
+		return text
 	}
-	return text
+	return text + " with " + strings.Join(with, " and ")
 }
 
 // parameters names those of a query; "": there is none that matters.
@@ -95,6 +93,7 @@ func (s Scope) String() string {
 		return "a bucket"
 	case Object:
 		return "an object"
+	case Service:
 	}
 	return "the list of buckets"
 }
