@@ -146,7 +146,7 @@ func Explain(ctx context.Context, err error) (int, string) {
 		}
 		return ExitSignal + int(bySignal.Signal), text
 	case errors.As(err, &coded):
-		return explainCoded(coded)
+		return coded.code, coded.Error()
 	case errors.As(err, &connect):
 		return explainConnect(connect)
 	case errors.Is(err, localserver.ErrMissing):

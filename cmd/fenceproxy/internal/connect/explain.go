@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/fenceproxy/fenceproxy/cmd/fenceproxy/internal/cli"
 	"github.com/fenceproxy/fenceproxy/guard"
+	"github.com/fenceproxy/fenceproxy/internal/s3code"
 	s3store "github.com/fenceproxy/fenceproxy/stores/s3"
 	"github.com/fenceproxy/fenceproxy/stores/s3/layout"
 )
@@ -79,6 +81,8 @@ func (b *Bucket) Explain(err error) error {
 		return cli.Fail(cli.ExitUnreachable, "the store at %s: %w; check the endpoint, and that the store runs", b.Endpoint, cli.Innermost(err))
 	case answer.Code == "NoSuchBucket":
 		return cli.Fail(cli.ExitNotFound, "there is no bucket %q at %s", b.Name, b.Endpoint)
+	case s3code.AboutKeys(answer.Code): // whatever the status, and whatever was being done
+		return cli.Fail(cli.ExitDenied, "the store at %s: %s; check the keys, and what their user may do", b.Endpoint, strings.TrimSuffix(answer.Error(), "."))
 	case answer.StatusCode == http.StatusForbidden, answer.StatusCode == http.StatusUnauthorized:
 		return cli.Fail(cli.ExitDenied, "the store at %s: %w; check the keys, and what their user may do", b.Endpoint, err)
 	case answer.StatusCode >= http.StatusInternalServerError:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/guard"
 	"github.com/fenceproxy/fenceproxy/guard/carrier"
+	"github.com/fenceproxy/fenceproxy/internal/s3code"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/operation"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/s3xml"
 	"github.com/fenceproxy/fenceproxy/proxy/s3proxy/internal/sigv4"
@@ -186,7 +187,7 @@ func upstream(r *minio.ErrorResponse, err error) *Error {
 		return &Error{Status: SlowDown.Status(), Code: r.Code, Message: "The store asks for fewer requests. Nothing was written.", Cause: err}
 	case r.StatusCode >= http.StatusInternalServerError && r.StatusCode != http.StatusNotImplemented:
 		return unavailable("The store cannot serve the request now. Nothing was written.", err)
-	case keys(r.Code):
+	case s3code.AboutKeys(r.Code):
 		return unavailable("The store does not serve the proxy. Nothing was written.",
 			fmt.Errorf("the store refuses the proxy's own keys (upstream.access_key): %s: %w", r.Code, err))
 	case proxys(r.Code), r.StatusCode < http.StatusBadRequest && r.StatusCode != http.StatusNotModified:
@@ -197,20 +198,6 @@ func upstream(r *minio.ErrorResponse, err error) *Error {
 
 func unavailable(message string, err error) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Code: carrier.CodeUnavailable, Message: message, Cause: err}
-}
-
-// keys reports whether a code says that the proxy's own keys are unknown to the store,
-// wrong, or not in use any more. Some stores say so with a status that means something
-// else to a client: a reader takes 404 for "there is none yet".
-func keys(code string) bool {
-	switch code {
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "TokenRefreshRequired",
-		"InvalidSecurity", "AccountProblem", "NotSignedUp", // Amazon; the first also Ceph, MinIO, SeaweedFS
-		"XAdminUserNotFound", // versitygw with one user only: 404
-		"UserSuspended":      // Ceph
-		return true
-	}
-	return false
 }
 
 // proxys reports whether a code is about the proxy's own signature, for another reason
