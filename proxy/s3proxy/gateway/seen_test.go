@@ -113,22 +113,14 @@ func TestFalseConditionsTellNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			p, old := s.proxy(t), s.proxy(t)
-			old.put(t, "k", "A", number(1))
-			p.holds(t, "k", "A", number(2))
-			old.put(t, "k", "late", number(1))
+			p := behindLateWrite(t)
 			between(t, p).expect(t, "condition", http.StatusPreconditionFailed, "PreconditionFailed")
 			p.do(t, http.MethodPut, "/k", "A+1", nil, number(2)).expect(t, "blind", http.StatusPreconditionFailed, "PreconditionFailed")
 		})
 	}
 	t.Run("many deletes", func(t *testing.T) {
 		t.Parallel()
-		s := newSite(t)
-		p, old := s.proxy(t), s.proxy(t)
-		old.put(t, "k", "A", number(1))
-		p.holds(t, "k", "A", number(2))
-		old.put(t, "k", "late", number(1))
+		p := behindLateWrite(t)
 		body := `<Delete><Object><Key>k</Key><ETag>"another"</ETag></Object></Delete>`
 		p.do(t, http.MethodPost, "/?delete", body, map[string]string{"Content-Md5": md5Of(body)}, number(2)).expect(t, "deletes", http.StatusOK, "")
 		p.do(t, http.MethodPut, "/k", "A+1", nil, number(2)).expect(t, "blind", http.StatusPreconditionFailed, "PreconditionFailed")

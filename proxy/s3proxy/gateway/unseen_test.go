@@ -50,15 +50,23 @@ func TestLooksThatTellNothing(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			p, old := s.proxy(t), s.proxy(t)
-			old.put(t, "k", "A", number(1))
-			p.holds(t, "k", "A", number(2))
-			old.put(t, "k", "late", number(1)) // of a key that is not closed yet
+			p := behindLateWrite(t)
 			between(t, p)
 			p.do(t, http.MethodPut, "/k", "A+1", nil, number(2)).expect(t, "blind write behind it", http.StatusPreconditionFailed, "PreconditionFailed")
 		})
 	}
+}
+
+// behindLateWrite is a proxy through which holder 2 has read k, before a late write of holder
+// 1 landed: of a key that is not closed yet.
+func behindLateWrite(t *testing.T) place {
+	t.Helper()
+	s := newSite(t)
+	p, old := s.proxy(t), s.proxy(t)
+	old.put(t, "k", "A", number(1))
+	p.holds(t, "k", "A", number(2))
+	old.put(t, "k", "late", number(1))
+	return p
 }
 
 // A copy onto itself with new metadata, as clients change metadata, tells of an older

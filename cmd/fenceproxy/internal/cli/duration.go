@@ -13,12 +13,6 @@ import (
 func DurationVar(cmd *cobra.Command, at *time.Duration, name string, value time.Duration, usage string) {
 	*at = value
 	cmd.Flags().Var(&duration{at, name}, name, usage)
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if wrong := (*durationError)(nil); errors.As(err, &wrong) {
-			err = wrong // without what pflag has put around it
-		}
-		return Usage(cmd, "%v", err)
-	})
 }
 
 // duration is the value of such a flag.
@@ -44,6 +38,14 @@ func (d *duration) Set(text string) error {
 	}
 	*d.at = value
 	return nil
+}
+
+// flagError is the error of a command line with a flag that makes no sense.
+func flagError(cmd *cobra.Command, err error) error {
+	if wrong := (*durationError)(nil); errors.As(err, &wrong) {
+		err = wrong // without what pflag has put around it
+	}
+	return Usage(cmd, "%v", err)
 }
 
 type durationError struct{ name, text string }

@@ -32,7 +32,7 @@ runs programs under a lock so that they are held to it, and shows it.`,
 		}
 		return cmd.Help()
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Usage(cmd, "%v", err) })
+	root.SetFlagErrorFunc(flagError)
 	for _, command := range commands {
 		root.AddCommand(command(p))
 	}

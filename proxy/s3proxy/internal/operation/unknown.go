@@ -94,6 +94,7 @@ func (s Scope) String() string {
 	case Object:
 		return "an object"
 	case Service:
+		return "the list of buckets"
 	}
-	return "the list of buckets"
+	return ""
 }

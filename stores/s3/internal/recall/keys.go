@@ -26,7 +26,7 @@ type sighting struct {
 	by    layout.Grant
 	state layout.State
 	last  layout.State // seen by anybody
-	gone  bool         // or may be: it is in another state now
+	gone  bool         // it is in another state now, or may be
 }
 
 // Find returns the state in which a key was last seen under this grant.
